@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from capacityd.model.errors import Cause
-from capacityd.model.reasons import Occasion
+from capacityd.model.reasons import PassReason
 from capacityd.model.waits import WaitReason
 from kubectl_capacityd.fleet.findings import Reason
 
@@ -21,7 +21,7 @@ class Field(NamedTuple):
     meaning: str
 
 
-def _words(values: type[Cause] | type[Reason] | type[WaitReason] | type[Occasion]) -> str:
+def _words(values: type[Cause] | type[Reason] | type[WaitReason] | type[PassReason]) -> str:
     return ", ".join(f"`{value.value}`" for value in values)
 
 
@@ -78,7 +78,7 @@ FIELDS: dict[str, tuple[Field, ...]] = {
     "status": (
         Field("node", "text or null", "name of the Node"),
         Field("observe", "true or false", "whether the service only observes"),
-        Field("reasons", "list", f"what the last reconcile pass was about: {_words(Occasion)}"),
+        Field("reasons", "list", f"the reasons for the last reconcile pass: {_words(PassReason)}"),
         Field("last_reconcile, next_reconcile", "time or null", "end of the last pass, and start of the next one"),
         Field("last_read, last_write", "time or null", "when the service last read and wrote the Node"),
         Field("pass_running", "true or false", "whether a pass runs, so that errors here are from an earlier pass"),

@@ -129,7 +129,7 @@ class Service:
     def last_pass(self) -> PassStatus:
         """The last pass's state for `capacityd status`, once no worker is running."""
         self.wait_idle()
-        return runtime_files.read_state(str(self.runtime_directory)).status or PassStatus(0.0)
+        return runtime_files.read_state(str(self.runtime_directory))
 
     def log(self) -> str:
         assert self.process is not None

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from capacityd import __version__
 from capacityd.model.file_codec import from_file
-from capacityd.model.reading import Quantity, outcome_of
-from capacityd.worker.pass_state import PassState, PassStatus
+from capacityd.model.reading import Quantity
+from capacityd.worker.pass_state import PassStatus
 from tests.cluster.agent import condition_of
 from tests.cluster.nodewatch import watch_node
 from tests.cluster.processes import wait_until
@@ -71,26 +72,21 @@ def written(node: Node, since: int) -> list[str]:
 
 def last_pass(node: Node) -> PassStatus:
     """The status of the last pass, read from the state file: under emulation, `capacityd status` takes seconds."""
-    return last_state(node).status or PassStatus(0.0)
-
-
-def last_state(node: Node) -> PassState:
-    """The complete state that the last pass has left."""
     output = node.vm.run("cat", "/run/capacityd/state.json", status=None).stdout
-    return from_file(PassState, output.encode()) if output else PassState()
+    return from_file(PassStatus, output.encode(), __version__) if output else PassStatus()
 
 
 def readings(node: Node) -> dict[str, Any]:
     last = last_pass(node).readings.items()
-    return {name: r.value if isinstance(r, Quantity) else outcome_of(r).value for name, r in last}
+    return {name: r.value if isinstance(r, Quantity) else r.outcome for name, r in last}
 
 
 def settled(node: Node) -> int:
     """Waits until everything is published and no pass is due. Returns the position in the audit log."""
 
     def nothing_due() -> bool:
-        last = last_state(node)
-        return last.status is not None and last.status.published == AMOUNTS and not last.status.waits
+        last = last_pass(node)
+        return last.published == AMOUNTS and not last.waits
 
     wait_for(nothing_due, f"it has published {AMOUNTS}, and the kubelet has followed")
     return node.cluster.audit.mark()

@@ -23,7 +23,7 @@ for step in sys.argv[2:]:
     # The kernel sends most events before the command ends, but that of an IPv6 address a moment later.
     while poll.poll(10_000 if wanted and not reasons else 0):
         reasons |= source.drain()
-    received.append(sorted(reasons))
+    received.append(len(reasons))
 source.close()
 print(json.dumps(received))
 """
@@ -33,4 +33,4 @@ def check_events(source: str, setup: str, steps: Mapping[str, bool], program: st
     """Fails unless exactly the commands that are marked True are events of this source."""
     marked = [f"{'+' if wakes else '-'}{step}" for step, wakes in steps.items()]
     document: list[Any] = json.loads(run_alone(setup, program, source, *marked))
-    assert dict(zip(steps, document, strict=True)) == {step: [source] * wakes for step, wakes in steps.items()}
+    assert dict(zip(steps, document, strict=True)) == {step: int(wakes) for step, wakes in steps.items()}

@@ -26,7 +26,7 @@ from capacityd.model.reading import Quantity, Unknown
 from capacityd.model.reasons import PassReason
 from capacityd.model.waits import Wait, WaitReason
 from capacityd.worker import runtime_files
-from capacityd.worker.pass_state import PassState, PassStatus
+from capacityd.worker.pass_state import PassStatus
 from tests import ROOT
 from tests.support.nodes import node
 
@@ -49,7 +49,7 @@ def kept(name: str, stored: int, published: int | None, reason: str = "as publis
 RUNNING = ServiceStatus(pid=812, next_reconcile=NOW + 3300, overdue_at_uptime=1e12)
 HEALTHY = PassStatus(
     at=NOW - 12,
-    reasons=(PassReason.HARDWARE,),
+    reasons=(PassReason.DEVICES,),
     readings={name: Quantity(n) for name, n in _PUBLISHED.items()},
     node="n1",
     changes=tuple(kept(name, number, number) for name, number in _PUBLISHED.items()),
@@ -74,7 +74,7 @@ class ServiceFiles:
     def written(self, folder: Path) -> Iterator[None]:
         """Writes the files. While the service runs, holds its lock."""
         if self.last_pass:
-            runtime_files.write_state(str(folder), PassState(self.last_pass))
+            runtime_files.write_state(str(folder), self.last_pass)
         if self.service is None:
             yield
             return

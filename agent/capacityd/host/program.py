@@ -11,7 +11,7 @@ from capacityd.linux.program import OutputTooLargeError, ProgramTimeoutError, ru
 from capacityd.linux.program_start import first_line, why_not_executable, why_not_started
 from capacityd.linux.subreaper import become_subreaper, kill_children
 from capacityd.linux.trust import flaw_of_command, own_trust
-from capacityd.model.errors import Cause, HostError, ProgramFailed, ProgramNotTrusted
+from capacityd.model.errors import Cause, HostError, ProgramFailed
 from capacityd.model.quoting import quoted
 from capacityd.model.text import printable
 
@@ -23,12 +23,12 @@ _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin
 def run_trusted(command: Sequence[str], timeout: float) -> tuple[int, bytes, bytes]:
     """Runs a program that the configuration names. Returns what run() returns, and raises its errors.
 
-    Also raises ProgramNotTrusted if another user could change a file that the program runs.
+    Raises HostError with the cause NOT_TRUSTED if another user could change a file that the program runs.
     """
     program = command[0]
     _require_executable(program)
     if flaw := flaw_of_command(command, own_trust()):
-        raise ProgramNotTrusted(f"{printable(program)} is not run, because {printable(str(flaw))}")
+        raise HostError(f"{printable(program)} is not run, because {printable(str(flaw))}", cause=Cause.NOT_TRUSTED)
     return run(command, timeout)
 
 

@@ -8,24 +8,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import cache, partial
+from functools import cache
 from itertools import repeat
 from math import isfinite
 from types import NoneType, UnionType
-from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 _T = TypeVar("_T")
 
 
 class Malformed(ValueError):
     """The data is not the output of encode() for this type."""
-
-
-class _Field(NamedTuple):
-    kind: Any  # the declared type
-    required: bool  # whether the field has no default
 
 
 def encode(value: object) -> Any:
@@ -38,12 +33,9 @@ def encode(value: object) -> Any:
     return _encode(type(value), value)
 
 
-def decode(kind: type[_T], data: object, *, ignore_unknown: bool = False) -> _T:
-    """Restores the value that was given to encode(). Raises Malformed.
-
-    ignore_unknown: whether to skip keys without a field: a later version may have added them to a file.
-    """
-    decoded: _T = _decode(kind, data, ignore_unknown=ignore_unknown)
+def decode(kind: type[_T], data: object) -> _T:
+    """Restores the value that was given to encode(). Raises Malformed."""
+    decoded: _T = _decode(kind, data)
     return decoded
 
 
@@ -54,7 +46,7 @@ def encode_variant(value: object) -> Any:
 
 def decode_variant(union: Any, data: object) -> Any:
     """Restores the value given to encode_variant(). union: its class or a union of classes. Raises Malformed."""
-    return _decode_variant(get_args(union) or (union,), data, ignore_unknown=False)
+    return _decode_variant(get_args(union) or (union,), data)
 
 
 def parse(content: bytes | bytearray) -> Any:
@@ -78,8 +70,8 @@ def _encode(kind: Any, value: object) -> Any:
     if _has_fields(value):
         own_class: Any = type(value)
         content: dict[str, Any] = {}
-        for name, field in _fields(own_class).items():
-            content[name] = _encode(field.kind, getattr(value, name))
+        for name, field_kind in _fields(own_class).items():
+            content[name] = _encode(field_kind, getattr(value, name))
         return [own_class.__name__, content] if _variants(types) else content
     if isinstance(value, Mapping):
         items = map(_encode, _item_kinds(types[0]), value.values())
@@ -91,45 +83,44 @@ def _encode(kind: Any, value: object) -> Any:
     return value
 
 
-def _decode(kind: Any, data: Any, *, ignore_unknown: bool) -> Any:
+def _decode(kind: Any, data: Any) -> Any:
     if kind is Any:
         return data
-    decode_as = partial(_decode, ignore_unknown=ignore_unknown)
     origin = get_origin(kind)
     if origin in (Union, UnionType):
-        return _decode_union(get_args(kind), data, ignore_unknown=ignore_unknown)
+        return _decode_union(get_args(kind), data)
     if origin is tuple:
-        return _decode_tuple(get_args(kind), data, ignore_unknown=ignore_unknown)
+        return _decode_tuple(get_args(kind), data)
     if origin is frozenset:
         (item_kind,) = get_args(kind)
-        return frozenset(decode_as(item_kind, item) for item in _require_type(list, data))
+        return frozenset(_decode(item_kind, item) for item in _require_type(list, data))
     if origin is not None and issubclass(origin, Mapping):
         key_kind, value_kind = get_args(kind)
         content = _require_type(dict, data).items()
-        return {_decode_key(key_kind, key): decode_as(value_kind, item) for key, item in content}
+        return {_decode_key(key_kind, key): _decode(value_kind, item) for key, item in content}
     if issubclass(kind, Enum):
         return _construct(kind, data)
     if _has_fields(kind):
-        return _decode_fields(kind, _require_type(dict, data), ignore_unknown=ignore_unknown)
+        return _decode_fields(kind, _require_type(dict, data))
     return _decode_number(data) if kind is float else _require_type(kind, data)
 
 
-def _decode_union(kinds: tuple[Any, ...], data: Any, *, ignore_unknown: bool) -> Any:
+def _decode_union(kinds: tuple[Any, ...], data: Any) -> Any:
     """Restores a value of the class that is stored with it or, if no class is stored, of the first type that fits."""
     variants = _variants(kinds)
     if variants and isinstance(data, list):
-        return _decode_variant(variants, data, ignore_unknown=ignore_unknown)
+        return _decode_variant(variants, data)
     for kind in kinds:
         if kind in variants:  # without the name of its class, the data is none of these
             continue
         try:
-            return _decode(kind, data, ignore_unknown=ignore_unknown)
+            return _decode(kind, data)
         except Malformed:
             continue  # the next type may fit
     raise Malformed("not of an allowed type")
 
 
-def _decode_variant(classes: tuple[Any, ...], data: Any, *, ignore_unknown: bool) -> Any:
+def _decode_variant(classes: tuple[Any, ...], data: Any) -> Any:
     """Restores a value that was encoded together with the name of its class."""
     class_by_name = {kind.__name__: kind for kind in classes}
     if not isinstance(data, list) or len(data) != 2:
@@ -137,27 +128,23 @@ def _decode_variant(classes: tuple[Any, ...], data: Any, *, ignore_unknown: bool
     name, content = data
     if not isinstance(name, str) or name not in class_by_name:
         raise Malformed("not a variant")
-    return _decode(class_by_name[name], content, ignore_unknown=ignore_unknown)
+    return _decode(class_by_name[name], content)
 
 
-def _decode_tuple(kinds: tuple[Any, ...], data: Any, *, ignore_unknown: bool) -> tuple[Any, ...]:
+def _decode_tuple(kinds: tuple[Any, ...], data: Any) -> tuple[Any, ...]:
     items = _require_type(list, data)
     if len(kinds) == 2 and kinds[1] is Ellipsis:
-        return tuple(_decode(kinds[0], item, ignore_unknown=ignore_unknown) for item in items)
+        return tuple(_decode(kinds[0], item) for item in items)
     if len(items) != len(kinds):
         raise Malformed("of a wrong length")
-    return tuple(_decode(kind, item, ignore_unknown=ignore_unknown) for kind, item in zip(kinds, items, strict=True))
+    return tuple(_decode(kind, item) for kind, item in zip(kinds, items, strict=True))
 
 
-def _decode_fields(kind: Any, data: Mapping[str, Any], *, ignore_unknown: bool) -> Any:
+def _decode_fields(kind: Any, data: Mapping[str, Any]) -> Any:
     declared = _fields(kind)
-    if not ignore_unknown and (unknown := data.keys() - declared.keys()):
+    if unknown := data.keys() - declared.keys():
         raise Malformed(f"unknown: {', '.join(sorted(unknown))}")
-    if missing := [name for name, field in declared.items() if field.required and name not in data]:
-        raise Malformed(f"missing: {', '.join(missing)}")
-    decode_as = partial(_decode, ignore_unknown=ignore_unknown)
-    values = {name: decode_as(field.kind, data[name]) for name, field in declared.items() if name in data}
-    return _construct(kind, **values)
+    return _construct(kind, **{name: _decode(declared[name], value) for name, value in data.items()})
 
 
 def _decode_key(kind: Any, text: str) -> Any:
@@ -222,11 +209,8 @@ def _has_fields(thing: object) -> bool:
 
 
 @cache
-def _fields(kind: Any) -> dict[str, _Field]:
-    """Name -> field of a dataclass or a NamedTuple."""
+def _fields(kind: Any) -> dict[str, Any]:
+    """Name -> declared type of the fields of a dataclass or a NamedTuple."""
     hints = get_type_hints(kind)
-    if is_dataclass(kind):
-        required = {field.name: field.default is MISSING and field.default_factory is MISSING for field in fields(kind)}
-    else:
-        required = {name: name not in kind._field_defaults for name in kind._fields}
-    return {name: _Field(hints[name], required=is_required) for name, is_required in required.items()}
+    names = [field.name for field in fields(kind)] if is_dataclass(kind) else kind._fields
+    return {name: hints[name] for name in names}

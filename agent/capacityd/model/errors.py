@@ -91,17 +91,6 @@ class ProgramFailed(HostError):
         super().__init__(message, errno=errno, cause=Cause.PROGRAM_FAILED, detail=detail)
 
 
-class ProgramNotTrusted(HostError):
-    """Another user could change a program, or something on the way to it, so it was not run."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message, cause=Cause.NOT_TRUSTED)
-
-
-class StateError(CapacitydError):
-    """A file in the runtime directory can't be written: a full or read-only file system."""
-
-
 class NodeError(CapacitydError):
     """The Node could not be read or written.
 
@@ -125,13 +114,13 @@ class NodeFileUnusable(NodeError):
 class NodeUnreachable(NodeError):
     """There is no response or no usable one, or the status is HTTP 429 or 5xx. A later attempt may succeed.
 
-    retry_after: the server's Retry-After in seconds; None if there is none.
+    retry_after: the server's Retry-After in seconds.
     """
 
     exit_status = 3
     cause = RetryCause.UNREACHABLE
 
-    def __init__(self, message: str, retry_after: float | None = None) -> None:
+    def __init__(self, message: str, retry_after: float = 0.0) -> None:
         super().__init__(message)
         self.retry_after = retry_after
 
@@ -148,7 +137,6 @@ class NodeUnauthorized(NodeError):
     """
 
     exit_status = 3
-    cause = RetryCause.DENIED
     files: tuple[str, ...] = ()
 
 
@@ -157,8 +145,6 @@ class CredentialsMissing(NodeUnauthorized):
 
     files: the expected paths of the missing files.
     """
-
-    cause = RetryCause.CREDENTIALS
 
     def __init__(self, message: str, files: Sequence[str]) -> None:
         super().__init__(message)
@@ -199,10 +185,6 @@ class NodeMissing(NodeError):
         super().__init__(f'{server} has no Node "{node}". Has the kubelet registered? If it {advice}')
 
 
-class WatchHeldBack(NodeError):
-    """A watch of the Node cannot work: something on the way to the API server passes responses on only at their end."""
-
-
 class NodeConflict(NodeError):
     """HTTP 409: another writer changed the Node between our read and our write. Read, plan and write again."""
 
@@ -211,5 +193,3 @@ class NodeConflict(NodeError):
 
 class NodeRejected(NodeError):
     """The API server, or one of its admission policies or webhooks, denies the content of a write."""
-
-    cause = RetryCause.REJECTED

@@ -1,4 +1,4 @@
-"""The form of a value in a file: the codec's, with a checksum and, for some files, the version of capacityd."""
+"""The form of a value in a file: the codec's, with a checksum and the version of capacityd."""
 
 from __future__ import annotations
 
@@ -15,28 +15,22 @@ _CHECKSUM = "checksum"
 _VERSION = "version"
 
 
-def to_file(value: object, version: str = "") -> bytes:
-    """A file with the value's fields, a checksum and, if given, the version of capacityd that writes it."""
-    content = encode(value) | ({_VERSION: version} if version else {})
+def to_file(value: object, version: str) -> bytes:
+    """A file with the value's fields, a checksum and the version of capacityd that writes it."""
+    content = encode(value) | {_VERSION: version}
     return json.dumps(content | {_CHECKSUM: _checksum(content)}).encode()
 
 
-def from_file(kind: type[_T], content: bytes, version: str = "") -> _T:
-    """Restores the value that was given to to_file(). Raises Malformed.
-
-    If a version is given, the file must be from that version. Otherwise, the file may be from any version: an earlier
-    one that wrote no checksum, or a later one that added keys.
-    """
+def from_file(kind: type[_T], content: bytes, version: str) -> _T:
+    """Restores the value that was given to to_file(). Raises Malformed, also if another version has written it."""
     data = parse(content)
     if not isinstance(data, dict):
         raise Malformed("not an object")
-    checksum = data.pop(_CHECKSUM, None)
-    must_match = bool(version) or checksum is not None  # only files of other versions may lack a checksum
-    if must_match and checksum != _checksum(data):
+    if data.pop(_CHECKSUM, None) != _checksum(data):
         raise Malformed("the checksum differs")
-    if version and data.pop(_VERSION, None) != version:
+    if data.pop(_VERSION, None) != version:
         raise Malformed("written by another version")
-    return decode(kind, data, ignore_unknown=not version)
+    return decode(kind, data)
 
 
 def _checksum(content: object) -> str:

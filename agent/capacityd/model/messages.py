@@ -55,18 +55,6 @@ class ServiceConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """The error of a pass."""
-
-    message: str
-    cause: RetryCause = RetryCause.OTHER
-    retry_after: float | None = None
-    """The API server's Retry-After in seconds; None if there is none."""
-    credential_files: tuple[str, ...] = ()
-    """The files with the credentials, if the credentials cause the failure: a change of one of the files may end it."""
-
-
-@dataclass(frozen=True, slots=True)
 class Probed:
     """The worker has read the machine, so the service is ready."""
 
@@ -101,7 +89,11 @@ class CheckResult:
 class PassResult:
     """A reconcile pass has ended."""
 
-    failure: Failure | None = None
+    error: str = ""
+    """Why the pass has failed; "" if it has not. The next two fields are about this error."""
+    cause: RetryCause = RetryCause.OTHER
+    retry_after: float = 0.0
+    """The API server's Retry-After in seconds."""
     memory: str = ""
     """What this pass leaves for the next one (worker/pass_memory.py)."""
     requeue_after: float | None = None
@@ -110,7 +102,8 @@ class PassResult:
     """This pass has only read the machine. Seconds until the first pass that needs the Node (start_jitter). None: this
     pass was an ordinary one."""
     credential_files: tuple[str, ...] = ()
-    """The files with the credentials that the pass has used; empty if it sent no request."""
+    """The files with the credentials that the pass has used or, after an error, those of which a change may end the
+    error."""
     node: str | None = None
     """The Node as the pass has left it, as NodeSeen.fingerprint; None: the pass has not read it."""
     changed: bool = True
@@ -233,3 +226,7 @@ class ServiceStatus:
     """The activity of a worker that has run longer than worker_process.SLOW; None if there is none."""
     slow_since: float = 0.0
     """When that worker started, in seconds since the epoch."""
+
+
+NO_STATUS = ServiceStatus(pid=0, next_reconcile=0.0, overdue_at_uptime=0.0)
+"""In place of a status if there is none."""

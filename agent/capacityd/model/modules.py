@@ -1,10 +1,9 @@
-"""The Python modules that capacityd needs, and the package that provides each."""
+"""The Python modules that capacityd needs, the package that provides each, and the error if one is missing."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from traceback import walk_tb
 from types import FrameType
@@ -12,29 +11,18 @@ from types import FrameType
 from capacityd.model.errors import CapacitydError
 
 
-class ModuleMissing(CapacitydError):
-    """A Python module that capacityd needs is not installed, or cannot be loaded."""
-
-
-@dataclass(frozen=True, slots=True)
-class Package:
-    """A module's package: its names in Debian and for pip, quoted for a shell where necessary."""
-
-    debian: str
-    pip: str
-
-
 PACKAGES = {
-    "kubernetes": Package("python3-kubernetes", "kubernetes"),
-    "prometheus_client": Package("python3-prometheus-client", "'capacityd[metrics]'"),
-    "psutil": Package("python3-psutil", "psutil"),
-    "pyudev": Package("python3-pyudev", "pyudev"),
-    "systemd": Package("python3-systemd", "'capacityd[service]'"),
-    "tabulate": Package("python3-tabulate", "tabulate"),
-    "tomli": Package("python3-tomli", "tomli"),
-    "urllib3": Package("python3-urllib3", "urllib3"),
-    "yaml": Package("python3-yaml", "pyyaml"),
+    "kubernetes": "kubernetes",
+    "prometheus_client": "'capacityd[metrics]'",
+    "psutil": "psutil",
+    "pyudev": "pyudev",
+    "systemd": "'capacityd[service]'",
+    "tabulate": "tabulate",
+    "tomli": "tomli",
+    "urllib3": "urllib3",
+    "yaml": "pyyaml",
 }
+"""Module -> what pip installs for it, quoted for a shell where necessary."""
 OPTIONAL = ("prometheus_client",)
 """Modules that only metrics need: the service starts without them."""
 COMMANDS_ONLY = ("tabulate",)
@@ -46,13 +34,18 @@ SERVICE_MODULES = tuple(
 """The modules that the service and its workers need."""
 
 
+def debian_package(module: str) -> str:
+    """The name of a module's package in Debian."""
+    return f"python3-{module.replace('_', '-')}"
+
+
 def require_service_modules() -> None:
-    """Raises ModuleMissing if a module that the service needs is missing."""
+    """Raises CapacitydError if a module that the service needs is missing."""
     if missing := [module for module in SERVICE_MODULES if find_spec(module) is None]:
         raise _missing(missing)
 
 
-def import_failure(error: Exception) -> ModuleMissing | None:
+def import_failure(error: Exception) -> CapacitydError | None:
     """Explains why an import failed; None if the error is not that of an import.
 
     A library that does not fit another one, or this Python, may raise any exception while it is imported.
@@ -75,12 +68,12 @@ def _package_of(frame: FrameType) -> str:
     return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
-def _failure(error: Exception) -> ModuleMissing:
+def _failure(error: Exception) -> CapacitydError:
     module = ""
     if isinstance(error, ImportError) and error.name:
         module, _, _ = error.name.partition(".")
     if module == "capacityd":
-        return ModuleMissing(f"capacityd is not completely installed: {error}. Install it again")
+        return CapacitydError(f"capacityd is not completely installed: {error}. Install it again")
     if module in PACKAGES and isinstance(error, ModuleNotFoundError):
         return _missing([module])
     # What is missing or damaged is one of PACKAGES, a dependency of one, or a shared library such as libudev.
@@ -91,19 +84,19 @@ def _failure(error: Exception) -> ModuleMissing:
     installed_by_hand = [path for path in paths if path.startswith("/usr/local/")]
     if installed_by_hand:
         other = installed_by_hand[0]
-        return ModuleMissing(f"{text}. {other} hides the distribution's: remove it, for example with pip uninstall")
-    packages = [PACKAGES[_package_of(frame)] for frame in frames if _package_of(frame) in PACKAGES]
+        return CapacitydError(f"{text}. {other} hides the distribution's: remove it, for example with pip uninstall")
+    packages = [debian_package(_package_of(frame)) for frame in frames if _package_of(frame) in PACKAGES]
     if packages:
-        text += f". Install it again: apt install --reinstall {packages[0].debian}"
-    return ModuleMissing(text)
+        text += f". Install it again: apt install --reinstall {packages[0]}"
+    return CapacitydError(text)
 
 
-def _missing(names: Sequence[str]) -> ModuleMissing:
+def _missing(names: Sequence[str]) -> CapacitydError:
     """The error for these missing PACKAGES; names contains at least one."""
-    debian = " ".join(PACKAGES[name].debian for name in names)
-    pip = " ".join(PACKAGES[name].pip for name in names)
+    debian = " ".join(map(debian_package, names))
+    pip = " ".join(PACKAGES[name] for name in names)
     modules = "module" if len(names) == 1 else "modules"
     # The message names the interpreter, because another interpreter does not see the distribution's packages.
-    return ModuleMissing(
+    return CapacitydError(
         f"{sys.executable} has no Python {modules} {', '.join(names)}: apt install {debian}, or pip install {pip}"
     )

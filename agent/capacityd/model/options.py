@@ -1,4 +1,4 @@
-"""The options that the commands share, and those of a worker."""
+"""The options that the commands share."""
 
 from __future__ import annotations
 
@@ -17,12 +17,3 @@ class Selection:
     """A file that contains a Node."""
     kubeconfig: str | None = None
     node_name: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerOptions:
-    """The command line of a worker, the same for all jobs."""
-
-    folder: str
-    """The runtime directory."""
-    selection: Selection

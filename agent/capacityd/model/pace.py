@@ -17,11 +17,7 @@ _SHARE = 0.1
 
 SHORTEST_PAUSE: dict[RetryCause, float] = {
     RetryCause.UNREACHABLE: 4.0,  # while a machine boots, its API server is soon reachable
-    RetryCause.DENIED: 60.0,
-    RetryCause.CREDENTIALS: 60.0,
     RetryCause.CONFLICT: 60.0,
-    RetryCause.REJECTED: 60.0,
-    RetryCause.UNKNOWN: 60.0,
     RetryCause.OTHER: 60.0,
 }
 """Cause -> the shortest pause between two attempts, in seconds."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, is_dataclass, replace
-from enum import Enum
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from capacityd.model.errors import Cause
 
@@ -91,6 +90,8 @@ class Explanation:
 class Quantity:
     """The machine has this quantity of the resource."""
 
+    outcome: ClassVar[str] = "quantity"  # as in JSON and metrics
+
     value: int
     """The quantity in the resource's unit."""
     contributions: tuple[Contribution, ...] = ()
@@ -106,6 +107,8 @@ class Quantity:
 class Absent:
     """Everything could be read, and nothing matches."""
 
+    outcome: ClassVar[str] = "absent"  # as in JSON and metrics
+
     reason: str
     rejections: tuple[Rejection, ...] = ()
     explanation: Explanation | None = None
@@ -117,6 +120,8 @@ class Absent:
 class Unknown:
     """Something could not be read. The published quantity stays on the Node."""
 
+    outcome: ClassVar[str] = "unknown"  # as in JSON and metrics
+
     reason: str
     """For people; programs decide by the cause."""
     cause: Cause = Cause.UNREADABLE
@@ -127,28 +132,11 @@ class Unknown:
 Reading: TypeAlias = Quantity | Absent | Unknown
 
 
-class ReadingOutcome(str, Enum):
-    """The kind of a reading. The values are the same in JSON and metrics."""
-
-    QUANTITY = "quantity"
-    ABSENT = "absent"
-    UNKNOWN = "unknown"
-
-
-def outcome_of(reading: Reading) -> ReadingOutcome:
-    """The kind of a reading."""
-    if isinstance(reading, Quantity):
-        return ReadingOutcome.QUANTITY
-    if isinstance(reading, Absent):
-        return ReadingOutcome.ABSENT
-    return ReadingOutcome.UNKNOWN
-
-
 def reading_text(reading: Reading | None) -> str:
     """The quantity of a reading as text, "absent" or "unknown"; "none" if the resource is not configured."""
     if reading is None:
         return "none"
-    return str(reading.value) if isinstance(reading, Quantity) else outcome_of(reading).value
+    return str(reading.value) if isinstance(reading, Quantity) else reading.outcome
 
 
 def without_details(reading: Reading) -> Reading:
@@ -174,7 +162,7 @@ def reading_as_dict(name: str, reading: Reading) -> dict[str, object]:
     """
     document: dict[str, object] = {
         "name": name,
-        "outcome": outcome_of(reading).value,
+        "outcome": reading.outcome,
         "quantity": None,
         "cause": reading.cause.value if isinstance(reading, Unknown) else None,
         "reason": "",

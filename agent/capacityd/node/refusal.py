@@ -22,8 +22,6 @@ _FORBIDDEN_USER = re.compile(r'User "([^"]+)" cannot ')
 """The user's name in an authorizer's message.
 
 Source: forbiddenMessage in k8s.io/apiserver, pkg/endpoints/handlers/responsewriters/errors.go."""
-_MAX_RETRY_AFTER = 3600.0
-"""Seconds; if a server asks for a longer wait, we retry after this time."""
 
 
 class HttpError(Exception):
@@ -36,12 +34,12 @@ class HttpError(Exception):
         self.body = body
 
     @property
-    def retry_after(self) -> float | None:
-        """The server's Retry-After in seconds. The server never sends a date."""
+    def retry_after(self) -> float:
+        """The server's Retry-After in seconds; 0.0 if there is none. The server never sends a date."""
         for name, value in self.headers.items():
             if name.lower() == "retry-after" and re.fullmatch(r"[0-9]{1,9}", value.strip(), re.ASCII):
-                return min(float(value), _MAX_RETRY_AFTER)
-        return None
+                return float(value)
+        return 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ def is_paused(denial: Denial | None, uptime: float) -> bool:
 def denial_after(last: Denial | None, sent: str, text: str, uptime: float) -> Denial:
     """What to remember of something that was just denied. last: its previous denial. sent, text: as in Denial."""
     since = last.since if last and last.sent == sent else uptime
-    return Denial(sent, text, since, retry_at=uptime + pause(RetryCause.REJECTED, uptime - since))
+    return Denial(sent, text, since, retry_at=uptime + pause(RetryCause.OTHER, uptime - since))
 
 
 def sent_text(change: Change) -> str:

@@ -33,7 +33,7 @@ def _for_readings(memory: Memory, inputs: Inputs) -> Iterator[Wait]:
     uptime = inputs.uptime
     for name, reading in inputs.readings.items():
         if name in memory.unknown_since:
-            seconds = pause(RetryCause.UNKNOWN, uptime - memory.unknown_since[name])
+            seconds = pause(RetryCause.OTHER, uptime - memory.unknown_since[name])
             yield Wait(uptime + seconds, WaitReason.READ, Key(name))
         elif isinstance(reading, Quantity) and reading.valid_for is not None:
             yield Wait(uptime + reading.valid_for + _EXPIRY_MARGIN, WaitReason.READ, Key(name))
@@ -46,7 +46,7 @@ def _for_node(memory: Memory, inputs: Inputs) -> Iterator[Wait]:
         if denial is not None:
             yield Wait(denial.retry_at, WaitReason.DENIED)
     if memory.plugins_unknown_since is not None:  # there may be no event when the list becomes readable
-        seconds = pause(RetryCause.UNKNOWN, uptime - memory.plugins_unknown_since)
+        seconds = pause(RetryCause.OTHER, uptime - memory.plugins_unknown_since)
         yield Wait(uptime + seconds, WaitReason.READ)
     until = memory.overwritten_until(uptime)
     if until is not None:

@@ -51,7 +51,7 @@ class ClockEvents:
             if e.errno != errno.ECANCELED:
                 raise
             self._set_timer()
-            return {PassReason.CLOCK}
+            return {PassReason.RESUME}
         return set()  # the timer has expired; it still reports each step of the clock
 
     def _set_timer(self) -> None:

@@ -1,8 +1,8 @@
 """How often events of one kind may start passes. Pure. Times are in seconds.
 
 Pods cause events of mounts, links and devices, and any program may change the Node or a file all the time. So events
-of one kind start at most BURST passes in a row, and then one in each PERIOD. Events of links, addresses, routes, mounts
-and swap also wait until a PERIOD after a pass that they have started and that changed no reading: most of them are of
+of one kind start at most BURST passes in a row, and then one in each PERIOD. Events of the network, mounts and swap
+also wait until a PERIOD after a pass that they have started and that changed no reading: most of them are of
 pods. Other events are prompt: a dock or a hub sends its own events seconds before those of the devices behind it.
 """
 
@@ -16,9 +16,7 @@ from capacityd.model.reasons import PassReason
 BURST = 6
 PERIOD = 60.0
 
-OFTEN_OF_PODS = frozenset(
-    {PassReason.ADDRESSES, PassReason.LINKS, PassReason.MOUNTS, PassReason.ROUTES, PassReason.SWAPS}
-)
+OFTEN_OF_PODS = frozenset({PassReason.MOUNTS, PassReason.NETWORK})
 """Reasons whose events wait after a pass that changed no reading."""
 
 _LIMITED = OFTEN_OF_PODS | {PassReason.DEVICES, PassReason.FILE, PassReason.NODE, PassReason.PLUGINS}

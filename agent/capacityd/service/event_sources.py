@@ -33,7 +33,7 @@ _OPENERS: dict[KernelEvents, Callable[[], Source]] = {
     KernelEvents.ADDRESSES: partial(NetlinkEvents, KernelEvents.ADDRESSES),
     KernelEvents.ROUTES: partial(NetlinkEvents, KernelEvents.ROUTES),
     KernelEvents.MOUNTS: partial(TableEvents, MOUNT_TABLE, PassReason.MOUNTS),
-    KernelEvents.SWAPS: partial(TableEvents, SWAPS, PassReason.SWAPS),
+    KernelEvents.SWAPS: partial(TableEvents, SWAPS, PassReason.MOUNTS),
 }
 _LINKS_OF_UDEV = frozenset({"net"})
 """Subsystems whose events are those of links. Each pod causes some."""
@@ -85,7 +85,7 @@ class EventSources:
         """The files to watch: path -> the reason for a pass when the file changes."""
         files = {**dict.fromkeys(self._credential_files, PassReason.CREDENTIALS), **self._config.files}
         if self._awaits_udev:
-            files[UDEV] = PassReason.HARDWARE  # its creation is an event
+            files[UDEV] = PassReason.DEVICES  # its creation is an event
         return files
 
     def _reopen(self) -> None:
@@ -112,7 +112,7 @@ class EventSources:
         config = self._config
         yield ClockEvents
         if links := _LINKS_OF_UDEV.intersection(config.subsystems):
-            yield partial(UdevEvents, links, PassReason.LINKS)
+            yield partial(UdevEvents, links, PassReason.NETWORK)
         if devices := set(config.subsystems) - _LINKS_OF_UDEV:
             yield partial(UdevEvents, devices, PassReason.DEVICES)
         for kind in config.kernel:
@@ -158,7 +158,7 @@ class EventSources:
                 message = f"an event source failed and is reopened: {e}"
                 log(Priority.WARNING, message, EntryKind.DEGRADED)
                 self._reopen()
-                return reasons | {PassReason.HARDWARE}  # events may have been lost
+                return reasons | {PassReason.DEVICES}  # events may have been lost
         return reasons
 
     def _reopen_for_udev(self) -> set[PassReason]:
@@ -166,7 +166,7 @@ class EventSources:
         if not self._awaits_udev or not os.path.exists(UDEV):
             return set()
         self._reopen()
-        return {PassReason.HARDWARE}
+        return {PassReason.DEVICES}
 
 
 class Signals:

@@ -102,7 +102,7 @@ class Service:
         if self._schedule.pop_check(now):
             if self._is_ready:
                 sd_notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
-            check_reason = PassReason.CONFIG if self._is_ready else PassReason.BOOT  # CONFIG: a reload
+            check_reason = PassReason.CONFIG if self._is_ready else PassReason.START  # CONFIG: a reload
             self._give_job(Job.CHECK, frozenset({check_reason}))
         elif self._config is not None:
             if reasons := self._schedule.pop_due(now):
@@ -189,7 +189,7 @@ class Service:
         else:
             self._memory = ""  # it may not say what the pass has written
             self._reports.log_error(Job.RECONCILE, f"the reconcile worker {how_it_ended}; retrying")
-            self._schedule.failed(now, retry_after=None)
+            self._schedule.failed(now)
         self._report_result(result.status if isinstance(result, PassResult) else "")
 
     def _report_result(self, line: str) -> None:
@@ -199,18 +199,17 @@ class Service:
 
     def _on_pass_result(self, result: PassResult, now: float) -> None:
         self._memory = result.memory
-        failure, requeue_after = result.failure, result.requeue_after
         self._schedule.count_reading(changed=result.changed)
-        self._reports.log_error(Job.RECONCILE, failure.message if failure else "")
-        if failure:
-            self._schedule.failed(now, failure.retry_after, cause=failure.cause, requeue_after=requeue_after)
+        self._reports.log_error(Job.RECONCILE, result.error)
+        if result.error:
+            self._schedule.failed(now, result.retry_after, result.cause)
         else:
-            self._schedule.succeeded(now, requeue_after, written=result.written)
+            self._schedule.succeeded(now, result.requeue_after, written=result.written)
             if result.start_in is not None:
                 self._schedule.delay_start(result.start_in, now)
         self._watcher.comparison.end_pass(result.node)
-        files = failure.credential_files if failure else result.credential_files
-        if files and self._sources.watch_credentials(files) and failure:  # a change may have ended the failure
+        files = result.credential_files
+        if files and self._sources.watch_credentials(files) and result.error:  # a change may have ended the error
             self._schedule.notify({PassReason.CREDENTIALS}, now)
 
     def _on_check_result(self, result: CheckResult, now: float) -> None:
@@ -222,7 +221,7 @@ class Service:
         if result.config:
             self._reports.check = result
             if not self._config:  # the machine's events arrive from now on, so debouncing starts now
-                self._schedule.notify({PassReason.BOOT}, now)
+                self._schedule.notify({PassReason.START}, now)
             if not self._config or self._config.resync != result.config.resync:
                 self._schedule.set_resync_period(result.config.resync, now)
             self._config = result.config

@@ -13,10 +13,10 @@ _RULES = 0x80 | 0x40000  # RTMGRP_IPV4_RULE, and the bit of RTNLGRP_IPV6_RULE
 _NEXT_HOPS = 1 << 31  # the bit of RTNLGRP_NEXTHOP
 
 _KINDS = {
-    KernelEvents.LINKS: (_LINKS, PassReason.LINKS),
-    KernelEvents.ADDRESSES: (_ADDRESSES, PassReason.ADDRESSES),
+    KernelEvents.LINKS: (_LINKS, PassReason.NETWORK),
+    KernelEvents.ADDRESSES: (_ADDRESSES, PassReason.NETWORK),
     # The kernel removes the routes of an address or a link without a message of their own.
-    KernelEvents.ROUTES: (_ROUTES | _RULES | _NEXT_HOPS | _ADDRESSES | _LINKS, PassReason.ROUTES),
+    KernelEvents.ROUTES: (_ROUTES | _RULES | _NEXT_HOPS | _ADDRESSES | _LINKS, PassReason.NETWORK),
 }
 
 

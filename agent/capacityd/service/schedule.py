@@ -32,14 +32,10 @@ RESYNC_PERIOD = 3600.0  # of the passes without an event, until the configuratio
 
 _PROMPT = frozenset({PassReason.CREDENTIALS, PassReason.NODE})  # events to which PROMPT_DEBOUNCE applies
 
-_END_WAIT = frozenset({PassReason.CREDENTIALS, PassReason.CONFIG, PassReason.RESUME, PassReason.CLOCK})
+_END_WAIT = frozenset({PassReason.CREDENTIALS, PassReason.CONFIG, PassReason.RESUME})
 """Events that may end any error: the next pass does not wait. Other events wait for the cause's shortest pause."""
 
-_NODE_CANNOT_END = frozenset({RetryCause.REJECTED, RetryCause.CONFLICT})
-"""Errors that do not end because the Node changes: another writer may change it all the time. Every other error may
-have ended when the Node changes or is watched again. If it has not, the early pass does no harm."""
-
-_REFRESH = frozenset({PassReason.BOOT, PassReason.START, PassReason.RESYNC})
+_REFRESH = frozenset({PassReason.START, PassReason.RESYNC})
 """Reasons of the passes that refresh the condition's heartbeat."""
 
 _LEAST_SHARE = 2 / 3  # the shortest random pause, as a share of the longest one
@@ -56,7 +52,7 @@ class Schedule:
         self._uniform = uniform
         booted_at = now if debounce_first else now - DEBOUNCE_MAX  # so long ago that it no longer waits
         # The events since the last pass: reason -> the times of the first and of the last one.
-        self._events: dict[PassReason, tuple[float, float]] = {PassReason.BOOT: (booted_at, booted_at)}
+        self._events: dict[PassReason, tuple[float, float]] = {PassReason.START: (booted_at, booted_at)}
         self._rate = EventRate()
         # Passes that start at a time, without an event: reason -> time. No pass starts before the time of START.
         self._timed: dict[PassReason, float] = {PassReason.RESYNC: now + RESYNC_PERIOD}
@@ -72,8 +68,12 @@ class Schedule:
 
     @property
     def node_may_end_error(self) -> bool:
-        """Whether the last pass has failed with an error that any news of the Node may end."""
-        return self._failure_cause is not None and self._failure_cause not in _NODE_CANNOT_END
+        """Whether the last pass has failed with an error that any news of the Node may end.
+
+        A conflict is none: another writer may change the Node all the time. If any other error has not ended, the early
+        pass does no harm.
+        """
+        return self._failure_cause not in (None, RetryCause.CONFLICT)
 
     def request_check(self, at: float) -> None:
         """Requests a check of the configuration at this time."""
@@ -195,28 +195,20 @@ class Schedule:
         """
         self._failure_cause = None
         if requeue_after is not None:
-            self._timed[PassReason.REQUEUE] = now + requeue_after
+            self._timed[PassReason.RETRY] = now + requeue_after
         self._polls.looked(now)
         self._plan_poll()
         if written or self._pass_reasons & _REFRESH:
             self._plan_resync(now)
 
-    def failed(
-        self,
-        now: float,
-        retry_after: float | None,
-        cause: RetryCause = RetryCause.OTHER,
-        requeue_after: float | None = None,
-    ) -> None:
-        """A pass has failed. retry_after: the API server's Retry-After in seconds. requeue_after: as in succeeded()."""
+    def failed(self, now: float, retry_after: float = 0.0, cause: RetryCause = RetryCause.OTHER) -> None:
+        """A pass has failed. retry_after: the API server's Retry-After in seconds."""
         if cause is not self._failure_cause:
             self._failure_cause = cause
             self._failure_since = now
-        if requeue_after is not None:
-            self._timed[PassReason.REQUEUE] = now + requeue_after
         self._polls.looked(now)
         self._plan_poll()
-        self._retry_after_until = now + min(retry_after or 0.0, LONGEST_RETRY_AFTER)
+        self._retry_after_until = now + min(retry_after, LONGEST_RETRY_AFTER)
         # The pause is added to Retry-After: an overloaded API server answers "1" each time.
         longest = pause(cause, wrong_for=now - self._failure_since)
         self._timed[PassReason.RETRY] = self._retry_after_until + self._jittered(longest)
@@ -224,8 +216,6 @@ class Schedule:
             self._not_before = -math.inf
             return
         self._not_before = self._retry_after_until + SHORTEST_PAUSE[cause] * _LEAST_SHARE
-        if cause is RetryCause.CONFLICT and requeue_after is not None:  # the pass itself limits its requests
-            self._not_before = now + min(requeue_after, longest)
 
     def _jittered(self, longest: float) -> float:
         return self._uniform(longest * _LEAST_SHARE, longest)

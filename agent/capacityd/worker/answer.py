@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from capacityd.model.errors import NodeError, NodeMissing, NodeUnauthorized, NodeUnreachable
-from capacityd.model.messages import Failure, PassResult
+from capacityd.model.errors import CredentialsMissing, NodeError, NodeMissing, NodeUnauthorized, NodeUnreachable
+from capacityd.model.messages import PassResult
 from capacityd.model.node import ConditionReason
 from capacityd.model.reading import Reading, Unknown, reading_text
 from capacityd.model.reasons import RetryCause
@@ -23,17 +23,21 @@ def answer_of(
 
     memory: for the next worker. credential_files: the files with the credentials that the pass has used.
     """
-    failure = failure_of(end.error)
+    error = end.error
+    if error is not None:
+        credential_files = error.files if isinstance(error, NodeUnauthorized) else ()
     first = min((wait.until for wait in end.waits), default=None)
     return PassResult(
-        failure,
+        status.error,
+        cause=error.cause if error else RetryCause.OTHER,
+        retry_after=error.retry_after if isinstance(error, NodeUnreachable) else 0.0,
         memory=memory,
         requeue_after=None if first is None else max(_MIN_REQUEUE, first - end.inputs.uptime),
         credential_files=credential_files,
         node=_fingerprint_of(end),
         changed=_texts_by_name(status.readings) != _texts_by_name(last.readings),
         written=end.outcome is not None and end.outcome.is_written,
-        status=status_line(status, failure),
+        status=status_line(status, error),
     )
 
 
@@ -49,21 +53,10 @@ def _texts_by_name(readings: Mapping[str, Reading]) -> dict[str, str]:
     return {name: reading_text(reading) for name, reading in readings.items()}
 
 
-def failure_of(error: NodeError | None) -> Failure | None:
-    """The failure of a pass that this error has ended; None: no error."""
-    if error is None:
-        return None
-    retry_after = error.retry_after if isinstance(error, NodeUnreachable) else None
-    files = error.files if isinstance(error, NodeUnauthorized) else ()
-    return Failure(str(error), error.cause, retry_after=retry_after, credential_files=files)
-
-
-def status_line(status: PassStatus, failure: Failure | None) -> str:
+def status_line(status: PassStatus, error: NodeError | None) -> str:
     """One line for systemctl status."""
-    if failure:
-        if failure.cause is RetryCause.CREDENTIALS:
-            return f"waiting for a kubeconfig: {failure.message}"
-        return failure.message
+    if error is not None:
+        return f"waiting for a kubeconfig: {error}" if isinstance(error, CredentialsMissing) else str(error)
     problems = {
         "unknown": sum(isinstance(reading, Unknown) for reading in status.readings.values()),
         "denied": sum(trouble.reason is ConditionReason.DENIED for trouble in status.troubles),

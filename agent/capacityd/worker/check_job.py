@@ -14,7 +14,7 @@ from capacityd.linux.systemd import EntryKind, Priority
 from capacityd.model.device_plugins import CHECKPOINT
 from capacityd.model.errors import CapacitydError
 from capacityd.model.messages import CheckResult, ConfigFiles, ServiceConfig
-from capacityd.model.options import Selection, WorkerOptions
+from capacityd.model.options import Selection
 from capacityd.model.reasons import KernelEvents, PassReason
 from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
 from capacityd.schema.config import Config
@@ -23,15 +23,15 @@ from capacityd.worker import journal, runtime_files, send_message
 from capacityd.worker.runtime_files import CheckedConfig
 
 
-def check(options: WorkerOptions, reasons: Collection[PassReason]) -> int:
+def check(folder: str, selection: Selection, reasons: Collection[PassReason]) -> int:
     """Saves the configuration for later workers; if a reload finds errors, saves only the errors.
 
-    reasons: with PassReason.CONFIG for a reload. Returns the exit status.
+    folder: the runtime directory. reasons: with PassReason.CONFIG for a reload. Returns the exit status.
 
     If the configuration can't be saved, the check fails and the service retries it. Until then, workers use the
     previous configuration or, at boot, the files themselves.
     """
-    selected = options.selection.config  # None: the usual places
+    selected = selection.config  # None: the usual places
     path = os.path.abspath(selected) if selected else selected
     files = ConfigFiles(path, stamps_of(path))  # before the files are read, so that no later change is missed
     loaded = load(selected)
@@ -46,7 +46,7 @@ def check(options: WorkerOptions, reasons: Collection[PassReason]) -> int:
     ]
     saved = CheckedConfig(loaded.config, errors)
     is_reload = PassReason.CONFIG in reasons
-    previous = runtime_files.read_config(options.folder) if is_reload else None
+    previous = runtime_files.read_config(folder) if is_reload else None
     keeps_previous = False
     if errors and previous is not None:
         message = "the configuration has errors; the previous configuration stays active"
@@ -59,13 +59,13 @@ def check(options: WorkerOptions, reasons: Collection[PassReason]) -> int:
         entries.append(journal.Entry(None, Priority.NOTICE, message, {"OLD": old, "NEW": new}))
     result = CheckResult(configuration_errors=errors, previous_active=keeps_previous)
     try:
-        runtime_files.write_config(options.folder, saved)
+        runtime_files.write_config(folder, saved)
     except CapacitydError as e:
         active = previous or saved  # config.json still contains the previous one
-        send_message(replace(result, config=service_config(active.config, options.selection), error=str(e)))
+        send_message(replace(result, config=service_config(active.config, selection), error=str(e)))
         return 1
     journal.send(entries)
-    send_message(replace(result, config=service_config(saved.config, options.selection), files=files))
+    send_message(replace(result, config=service_config(saved.config, selection), files=files))
     return 0
 
 

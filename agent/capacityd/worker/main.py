@@ -10,9 +10,9 @@ from typing import NoReturn
 
 from capacityd.model.codec import decode, parse
 from capacityd.model.errors import CapacitydError
-from capacityd.model.messages import CheckResult, Failure, JobRequest, Message, PassResult
+from capacityd.model.messages import CheckResult, JobRequest, Message, PassResult
 from capacityd.model.modules import import_failure
-from capacityd.model.options import Selection, WorkerOptions
+from capacityd.model.options import Selection
 from capacityd.model.reasons import Job
 from capacityd.worker import send_message
 
@@ -23,13 +23,13 @@ def main(arguments: list[str]) -> None:
     arguments: the runtime directory, and the Selection as JSON; then EARLY if a pass will probably be the first job.
     """
     folder, selection, *early = arguments
-    options = WorkerOptions(folder, decode(Selection, parse(selection.encode())))
+    selected = decode(Selection, parse(selection.encode()))
     if early:
         _prepare()
     status = 0
     for line in sys.stdin.buffer:  # it ends with the service, or if this worker is not needed
         request = decode(JobRequest, parse(line))
-        status = work(options, request)
+        status = work(folder, selected, request)
         if status or request.job is Job.RECONCILE:
             break
     _exit(status)
@@ -57,10 +57,10 @@ def _exit(status: int) -> NoReturn:
     os._exit(status)
 
 
-def work(options: WorkerOptions, request: JobRequest) -> int:
-    """Does the job and returns the exit status. The service reports errors."""
+def work(folder: str, selection: Selection, request: JobRequest) -> int:
+    """Does the job and returns the exit status. The service reports errors. folder: the runtime directory."""
     try:
-        return _do(options, request)
+        return _do(folder, selection, request)
     except CapacitydError as e:
         error = e
     except Exception as e:  # noqa: BLE001  # a library that cannot be imported, or a defect
@@ -78,10 +78,10 @@ def _failed(request: JobRequest, error: str) -> Message:
     """The result of a job that could not be done."""
     if request.job is Job.CHECK:
         return CheckResult(error=error)
-    return PassResult(Failure(error), memory=request.memory)
+    return PassResult(error, memory=request.memory)
 
 
-def _do(options: WorkerOptions, request: JobRequest) -> int:
+def _do(folder: str, selection: Selection, request: JobRequest) -> int:
     # These imports are here so that a missing module fails the job. During a system upgrade, a module may be missing.
     from capacityd.linux.stderr import use_nonblocking_stderr
 
@@ -89,7 +89,8 @@ def _do(options: WorkerOptions, request: JobRequest) -> int:
     if request.job is Job.CHECK:
         from capacityd.worker.check_job import check
 
-        return check(options, request.reasons)
-    from capacityd.worker.reconcile_job import reconcile_once
+        return check(folder, selection, request.reasons)
+    from capacityd.worker.reconcile_job import PassJob
 
-    return reconcile_once(options, request)
+    PassJob(folder, selection, request).run()
+    return 0

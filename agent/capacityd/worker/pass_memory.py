@@ -21,8 +21,7 @@ class PassMemory:
 
     reconcile: Memory = field(default_factory=Memory)
     """For the next plan."""
-    status: PassStatus | None = None
-    """None: no pass has ended yet."""
+    status: PassStatus = field(default_factory=PassStatus)
     review: Review | None = None
     """The API server's answer about the identity behind the credentials (node/identity.py)."""
     textfile: str | None = None

@@ -1,4 +1,4 @@
-"""state.json: what a pass shows in `status`. No pass reads it."""
+"""state.json: what a pass shows in `status`. No pass reads this file."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class PassStatus:
     What is about the Node comes from the last pass that has read it.
     """
 
-    at: float
-    """When the pass ended, before it saved its state."""
+    at: float = 0.0
+    """When the pass ended, before it saved its state; 0.0: no pass has ended yet."""
     reasons: tuple[PassReason, ...] = ()
     readings: Mapping[str, Reading] = field(default_factory=dict)
     """Readings by name, without their details."""
@@ -61,16 +61,14 @@ class PassStatus:
     """When a pass last read the Node; None: not yet."""
     written_at: float | None = None
     """When the Node was last written; None: not yet."""
+    impersonated: str = ""
+    """The user as whom the service acts; "": the user of its credentials."""
 
     @property
     def published(self) -> dict[str, int]:
         """Name -> published number, of the resources without their labels."""
         resources = [change for change in self.changes if not change.key.is_label]
         return {change.key.name: change.published for change in resources if change.published is not None}
-
-
-NO_PASS = PassStatus(at=0.0)
-"""The status before the first pass has ended."""
 
 
 def other_writers(
@@ -84,13 +82,3 @@ def other_writers(
     others = [name for name in sorted(node.capacity) if Key(name) not in published and not name_problem(name)]
     of_plugins = device_plugins or ()
     return {name: Writer.DEVICE_PLUGIN if name in of_plugins else Writer.UNKNOWN for name in others}
-
-
-@dataclass(frozen=True, slots=True)
-class PassState:
-    """The content of state.json: the last pass, for `status`."""
-
-    status: PassStatus | None = None
-    """None: no pass has ended yet."""
-    impersonated: str = ""
-    """The user as whom the service acts; "": the user of its credentials."""

@@ -19,9 +19,9 @@ from capacityd.linux.atomic_file import read_regular_file, replace_file, write_e
 from capacityd.model.codec import Malformed
 from capacityd.model.errors import CapacitydError
 from capacityd.model.file_codec import from_file, to_file
-from capacityd.model.messages import SERVICE_STATUS, ServiceStatus
+from capacityd.model.messages import NO_STATUS, SERVICE_STATUS, ServiceStatus
 from capacityd.schema.config import Config
-from capacityd.worker.pass_state import PassState
+from capacityd.worker.pass_state import PassStatus
 
 _T = TypeVar("_T")
 
@@ -40,19 +40,6 @@ class CheckedConfig:
     were rejected, not in this configuration."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunningService:
-    """A service that is running."""
-
-    status: ServiceStatus | None
-    """None: the service has not written a readable status yet."""
-
-    @property
-    def pid(self) -> str:
-        """The process id of the resident process, "?" if it is unknown."""
-        return str(self.status.pid) if self.status else "?"
-
-
 def runtime_directory() -> str:
     """The folder of the files: systemd's RuntimeDirectory, or the folder where it would be."""
     return os.environ.get("RUNTIME_DIRECTORY", "/run/capacityd").split(":")[0]
@@ -68,23 +55,23 @@ def write_config(folder: str, config: CheckedConfig) -> None:
     _write(folder, _CONFIG, config, 0o600)  # the configuration may come from a file that only root can read
 
 
-def read_state(folder: str) -> PassState:
-    """The last pass's state; an empty state if the file is missing or damaged.
+def read_state(folder: str) -> PassStatus:
+    """The last pass's status; an empty one if the file is missing or damaged.
 
     Raises CapacitydError if the file exists but can't be read.
     """
     path = os.path.join(folder, _STATE)
     try:
-        return from_file(PassState, read_regular_file(path), __version__)
+        return from_file(PassStatus, read_regular_file(path), __version__)
     except (FileNotFoundError, Malformed):
-        return PassState()
+        return PassStatus()
     except OSError as e:
         raise CapacitydError(f"{path} could not be read: {e.strerror}") from e
 
 
-def write_state(folder: str, state: PassState) -> None:
-    """Saves the state for `status`. Raises CapacitydError."""
-    _write(folder, _STATE, state, 0o644)  # `status` works without root; the state contains no secret
+def write_state(folder: str, status: PassStatus) -> None:
+    """Saves the status for `status`. Raises CapacitydError."""
+    _write(folder, _STATE, status, 0o644)  # `status` works without root; the state contains no secret
 
 
 def remove_state(folder: str) -> None:
@@ -104,8 +91,9 @@ def why_unwritable(folder: str) -> str:
     return os.strerror(code) if code else ""
 
 
-def running(folder: str) -> RunningService | None:
-    """The service, if it is running: if the kernel's list of locks, proc_locks(5), contains its lock.
+def running(folder: str) -> ServiceStatus | None:
+    """The status of the service, if it is running: if the kernel's list of locks, proc_locks(5), contains its lock.
+    NO_STATUS if the service has not written a readable one yet.
 
     Only root may open the lock file, because any process that opens it could prevent the service from starting.
     """
@@ -116,7 +104,7 @@ def running(folder: str) -> RunningService | None:
     except OSError:
         return None
     lock = f" {os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino} "  # as in proc_locks(5)
-    return RunningService(read_service(folder)) if lock in locks else None
+    return (read_service(folder) or NO_STATUS) if lock in locks else None
 
 
 def _read_or_none(folder: str, name: str, content_type: type[_T]) -> _T | None:

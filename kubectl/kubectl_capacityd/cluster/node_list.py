@@ -146,10 +146,9 @@ class _Reader:
             except ListExpired:  # a NodeUnreachable that no repetition ends
                 raise
             except NodeUnreachable as e:
-                if e.retry_after is None and not self._has_response:
+                if not e.retry_after and not self._has_response:
                     raise
-                seconds = pause if e.retry_after is None else e.retry_after
-                time.sleep(min(seconds, _MAX_PAUSE))
+                time.sleep(min(e.retry_after or pause, _MAX_PAUSE))
         return self._send_once(request)
 
     def _send_once(self, request: Callable[[], T]) -> T:

@@ -40,7 +40,7 @@ class HardwareChanges:
 
     name: str
     reading: Reading
-    reason: PassReason | None = PassReason.HARDWARE
+    reason: PassReason | None = PassReason.DEVICES
     valid_for: float | None = None
     """Seconds until the source of the reading is too old; None: it never is."""
 
@@ -123,7 +123,7 @@ class ClockIsSet:
 
     def happens(self, world: World) -> None:
         world.machine.booted += self.seconds
-        world.hear(PassReason.CLOCK)
+        world.hear(PassReason.RESUME)
 
 
 @dataclass(frozen=True, slots=True)

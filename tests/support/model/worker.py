@@ -1,36 +1,34 @@
 """Runs the real worker in this process: a job comes in as a line, and its messages go out as lines.
 
-What the worker finds on the machine, and how it sends requests, is replaced where the real modules look for it.
+What the worker finds on the machine, and how it sends requests, is the model's. Its files are real.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import os
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from types import SimpleNamespace
 from typing import Any
 
-from capacityd.linux import stderr
+from capacityd import node
 from capacityd.model.codec import decode, decode_variant, encode_variant, parse
 from capacityd.model.errors import NodeUnreachable
 from capacityd.model.messages import CheckResult, JobRequest, Message, PassResult, ServiceConfig
 from capacityd.model.node import NodeState, Patch
-from capacityd.model.options import Selection, WorkerOptions
+from capacityd.model.options import Selection
 from capacityd.model.reading import Reading
 from capacityd.model.reasons import Job, PassReason
-from capacityd.node import api_node
+from capacityd.node import CredentialsCache
+from capacityd.node.api_node import ApiNode
 from capacityd.node.client import Client
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.documents.node import node_state
 from capacityd.node.documents.patch import patch_document, require_version
 from capacityd.node.errors import from_http_status
 from capacityd.node.refusal import Call, HttpError
-from capacityd.worker import journal, main, reconcile_job, selection
+from capacityd.worker.journal import Entry
+from capacityd.worker.reconcile_job import PassJob
 from capacityd.worker.runtime_files import CheckedConfig
 from tests.support.model.answers import STRATEGIC, Unreachable
 from tests.support.model.machine import Killed, Machine
@@ -53,7 +51,7 @@ def is_check(line: bytes) -> bool:
 def has_failed(lines: list[bytes]) -> bool:
     """Whether a pass has failed that has written these lines."""
     messages = [decode_variant(Message, parse(line)) for line in lines]
-    return any(isinstance(message, PassResult) and message.failure is not None for message in messages)
+    return any(isinstance(message, PassResult) and message.error != "" for message in messages)
 
 
 def run_pass(
@@ -72,24 +70,73 @@ def run_pass(
         machine.reach(name)
         requests(name)
 
-    output = io.StringIO()
-    killed = False
     machine.points = 0
     server.on_request = on_request
-    with contextlib.redirect_stdout(output), _replaced(_doubles(machine, server, reads)):
-        try:
-            options = WorkerOptions(str(machine.run_folder), Selection(config="none"))
-            main.work(options, decode(JobRequest, parse(line)))
-        except Killed:
-            killed = True
-        finally:
-            machine.kill_at = None
-            server.on_request = lambda _: None
-    return output.getvalue().encode().splitlines(), killed
+    job = ModelJob(machine, server, decode(JobRequest, parse(line)), reads)
+    killed = False
+    try:
+        with _kill_points_at_files(machine):
+            job.run()
+    except Killed:
+        killed = True
+    finally:
+        machine.kill_at = None
+        server.on_request = lambda _: None
+    return [json.dumps(encode_variant(message)).encode() for message in job.sent], killed
 
 
-class ModelClient:
-    """Replaces node.client.Client: sends its requests to the model of an API server."""
+class ModelJob(PassJob):
+    """A pass on a model of a machine. It has no journal."""
+
+    def __init__(
+        self, machine: Machine, server: ModelServer, request: JobRequest, reads: Callable[[dict[str, Reading]], None]
+    ) -> None:
+        self.sent: list[Message] = []
+        self._machine, self._server, self._reads = machine, server, reads
+        super().__init__(str(machine.run_folder), Selection(config="none"), request)
+
+    def now(self) -> float:
+        return self._machine.now
+
+    def uptime(self) -> float:
+        return self._machine.uptime
+
+    def active_config(self) -> CheckedConfig:
+        return CheckedConfig(self._machine.config)
+
+    def probe(self, node_name: str | None) -> dict[str, Reading]:
+        readings = self._machine.probe()
+        self._reads(readings)
+        return readings
+
+    def device_plugins(self) -> frozenset[str] | None:
+        return self._machine.plugins
+
+    def open_node(self, cache: CredentialsCache) -> ApiNode:
+        return ModelNode(self._server, self._machine, cache)
+
+    def send(self, message: Message) -> None:
+        self.sent.append(message)
+
+    def log(self, entries: Iterable[Entry]) -> None:
+        """There is no journal, but the entries are made."""
+        assert all(entry.message for entry in entries)
+
+
+class ModelNode(ApiNode):
+    """The Node on the model of an API server. Any machine may have it."""
+
+    def __init__(self, server: ModelServer, machine: Machine, cache: CredentialsCache) -> None:
+        super().__init__(None, None, node.Machine("n1", machine_id=None), cache)
+        self._server, self._model = server, machine
+
+    def _open_client(self) -> Client:
+        self._client = ModelClient(self._server, self._model)
+        return self._client
+
+
+class ModelClient(Client):
+    """Sends its requests to the model of an API server."""
 
     def __init__(self, server: ModelServer, machine: Machine) -> None:
         self.access = ACCESS
@@ -97,21 +144,21 @@ class ModelClient:
         self._server, self._machine = server, machine
 
     def review_self(self) -> tuple[str, str]:
-        review = self._send("create", "selfsubjectreviews", "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews")
+        review = self._ask("create", "selfsubjectreviews", "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews")
         return review["status"]["userInfo"]["username"], ""
 
     def read_node(self, name: str) -> NodeState:
-        return node_state(self._send("get", "nodes", "GET", NODE))
+        return node_state(self._ask("get", "nodes", "GET", NODE))
 
     def patch_node_status(self, name: str, patch: Patch) -> NodeState:
         require_version(patch)
         body = patch_document(patch)
-        return node_state(self._send("patch", "nodes/status", "PATCH", f"{NODE}/status", STRATEGIC, body))
+        return node_state(self._ask("patch", "nodes/status", "PATCH", f"{NODE}/status", STRATEGIC, body))
 
     def create_event(self, node: str, event: Mapping[str, object]) -> None:
-        self._send("create", "events", "POST", "/api/v1/namespaces/default/events", "application/json", event)
+        self._ask("create", "events", "POST", "/api/v1/namespaces/default/events", "application/json", event)
 
-    def _send(
+    def _ask(
         self, verb: str, resource: str, method: str, path: str, content_type: str = "", body: object = None
     ) -> Any:
         try:
@@ -125,58 +172,19 @@ class ModelClient:
         return json.loads(answer.body)
 
 
-assert all(hasattr(Client, name) for name in vars(ModelClient) if not name.startswith("_"))
+@contextmanager
+def _kill_points_at_files(machine: Machine) -> Iterator[None]:
+    """Inside the with block, a worker may be killed before and after it replaces a file, and nothing waits for a
+    disk."""
+    replace_file, fsync = os.replace, os.fsync
 
-
-def _doubles(
-    machine: Machine,
-    server: ModelServer,
-    reads: Callable[[dict[str, Reading]], None],
-) -> list[tuple[Any, str, object]]:
-    clock = SimpleNamespace(
-        time=lambda: machine.now,
-        monotonic=lambda: machine.uptime,
-        sleep=lambda _: None,
-        strftime=time.strftime,
-        gmtime=time.gmtime,
-    )
-    replace_file = os.replace
-
-    def replaced(*paths: Any) -> None:
+    def replace(*paths: Any) -> None:
         machine.reach("before a file")
         replace_file(*paths)
         machine.reach("after a file")
 
-    def probe(*_: object) -> dict[str, Reading]:
-        readings = machine.probe()
-        reads(readings)
-        return readings
-
-    return [
-        (os, "replace", replaced),
-        (os, "fsync", lambda _: None),
-        (stderr, "use_nonblocking_stderr", lambda: None),
-        (reconcile_job, "time", clock),
-        (reconcile_job, "uptime", lambda: machine.uptime),
-        (reconcile_job, "host_of", lambda _: SimpleNamespace(hostname=lambda: "n1")),
-        (reconcile_job, "probe", probe),
-        (reconcile_job, "device_plugin_names", lambda _: machine.plugins),
-        (reconcile_job, "active_config", lambda _: CheckedConfig(machine.config)),
-        (journal, "send", lambda _: None),
-        (selection, "machine_id", lambda _: None),
-        (api_node, "load", lambda _: ACCESS),
-        (api_node, "Client", lambda _: ModelClient(server, machine)),
-    ]
-
-
-@contextmanager
-def _replaced(doubles: list[tuple[Any, str, object]]) -> Iterator[None]:
-    """Inside the with block, replaces these attributes of modules. (MonkeyPatch takes ten times as long.)"""
-    originals = [(module, name, getattr(module, name)) for module, name, _ in doubles]
+    os.replace, os.fsync = replace, lambda _: None  # type: ignore[assignment]
     try:
-        for module, name, double in doubles:
-            setattr(module, name, double)
         yield
     finally:
-        for module, name, original in originals:
-            setattr(module, name, original)
+        os.replace, os.fsync = replace_file, fsync

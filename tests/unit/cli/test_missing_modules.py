@@ -11,7 +11,7 @@ import pytest
 
 from capacityd.model.codec import encode
 from capacityd.model.messages import JobRequest
-from capacityd.model.modules import COMMANDS_ONLY, OPTIONAL, PACKAGES, SERVICE_MODULES
+from capacityd.model.modules import COMMANDS_ONLY, OPTIONAL, PACKAGES, SERVICE_MODULES, debian_package
 from capacityd.model.options import Selection
 from capacityd.model.reasons import Job
 from tests import ROOT
@@ -91,7 +91,7 @@ def test_a_missing_module_is_named_with_its_package(tmp_path: Path, module: str)
     environment = {"RUNTIME_DIRECTORY": str(tmp_path / "run"), "STATE_DIRECTORY": str(tmp_path / "state")}
     arguments = [str(ROOT / "agent"), module, json.dumps(commands)]
     subprocess.run([sys.executable, "-c", _PROGRAM, *arguments], check=True, cwd=tmp_path, env=environment)
-    message = f"has no Python module {module}: apt install {PACKAGES[module].debian}, or pip install "
+    message = f"has no Python module {module}: apt install {debian_package(module)}, or pip install "
     for name in commands:
         *others, last = (tmp_path / f"out-{name}").read_text().splitlines()
         assert message in last
@@ -109,5 +109,5 @@ def test_every_module_that_the_service_needs_is_hidden() -> None:
 def test_the_package_depends_on_each() -> None:
     control = (ROOT / "packaging/deb/control").read_text()
     needed, _, suggested = control.partition("Recommends:")
-    for module, package in PACKAGES.items():
-        assert package.debian in (suggested if module in OPTIONAL else needed)
+    for module in PACKAGES:
+        assert debian_package(module) in (suggested if module in OPTIONAL else needed)

@@ -65,7 +65,7 @@ def test_the_service_publishes_what_is_for_its_node(server: Server, tmp_path: Pa
     selection = Selection(f"{tmp_path}/c.toml", kubeconfig=f"{tmp_path}/kubelet.conf")
     command = [sys.executable, "-c", RUN, *worker_arguments(tmp_path, selection)]
     environment = os.environ | {"RUNTIME_DIRECTORY": str(tmp_path), "STATE_DIRECTORY": str(tmp_path)}
-    subprocess.run(command, input=job_line(Job.RECONCILE, "boot"), text=True, capture_output=True, env=environment)
+    subprocess.run(command, input=job_line(Job.RECONCILE, "start"), text=True, capture_output=True, env=environment)
     patches = [str(request.body) for request in server.received if request.method == "PATCH"]
     assert OURS in patches[0]
     assert [patch for patch in patches if HOSTS in patch] == []

@@ -10,7 +10,7 @@ import pytest
 
 from capacityd.cli import run
 from capacityd.model.device_plugins import PLUGIN_DOMAINS, plugin_domain
-from capacityd.model.options import Selection, WorkerOptions
+from capacityd.model.options import Selection
 from capacityd.model.quantity import name_problem
 from capacityd.worker.check_job import check
 from tests.support.machines import bare
@@ -80,5 +80,5 @@ def test_a_check_logs_a_name_of_a_device_plugin(
     files: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     make_reachable(tmp_path)
-    assert check(WorkerOptions(str(tmp_path), Selection(config=files[3])), ()) == 0
+    assert check(str(tmp_path), Selection(config=files[3]), ()) == 0
     assert capfd.readouterr().err == f'capacityd: {files[3]}:2: [resources."{NAME}"] {WARNING}\n'

@@ -67,7 +67,7 @@ RISEN = replace(kept(NAME, 4, 5, "the reading changed"), action=Action.SET)
         (
             ServiceFiles(),
             0,
-            "(PID 812), healthy; Node n1\nlast pass 12 s ago (hardware), Node read 2 h ago, written 2 ",
+            "(PID 812), healthy; Node n1\nlast pass 12 s ago (devices), Node read 2 h ago, written 2 ",
         ),
         (passed(observe=True, changes=(RISEN,)), 0, "4            would be 5: the reading changed\n"),
         (passed(changes=(kept(NAME, 3, 4),)), 0, "3         3            published as 4\n"),
@@ -199,7 +199,7 @@ def test_json_has_every_field_of_the_report() -> None:
     status, text = shown("status --json", DEGRADED)
     report = json.loads(text)
     assert (status, report.keys()) == (4, {field.name for field in fields(StatusReport)})
-    assert (report["node"], report["reasons"], report["last_reconcile"]) == ("n1", ["hardware"], NOW - 12)
+    assert (report["node"], report["reasons"], report["last_reconcile"]) == ("n1", ["devices"], NOW - 12)
     assert (report["next_reconcile"], report["running"], report["pid"]) == (NOW + 4, True, 812)
     assert report["waits"][0] == {
         "reason": "lower_after",

@@ -19,7 +19,6 @@ from capacityd.cli.output.terminal import print_json, print_line, print_message,
 from capacityd.cli.parser import COMMANDS, command_parser
 from capacityd.model.text import printable
 from capacityd.worker import runtime_files
-from capacityd.worker.pass_state import PassState
 from tests.support.terminals import CASES, GOLDEN, HEALTHY, golden, shown
 
 UNPRINTABLE = "Mouse\x1b]0;owned\x07\x9b31m\u202e\r\b\t\u2028\x85"
@@ -43,7 +42,7 @@ def test_a_terminal_gets_the_same_with_coloured_signs(name: str) -> None:
 
 def test_a_locale_without_the_characters_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
-    runtime_files.write_state(str(tmp_path), PassState(HEALTHY))
+    runtime_files.write_state(str(tmp_path), HEALTHY)
     with redirect_stdout(io.TextIOWrapper(io.BytesIO(), encoding="ascii")) as output:
         assert run(["status"]) == 1
     assert b"  \\u2192 start it: `systemctl enable --now capacityd`; " in output.buffer.getvalue()

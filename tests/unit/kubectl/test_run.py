@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from capacityd.model.modules import PACKAGES
+from capacityd.model.modules import debian_package
 from kubectl_capacityd.help import EXAMPLES
 from kubectl_capacityd.parser import COMMANDS, command_parser
 from kubectl_capacityd.run import run
@@ -85,4 +85,4 @@ sys.exit(main(["fleet", "--kubeconfig", {str(tmp_path / "config")!r}]))
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=ENVIRONMENT, check=False)
     assert done.returncode == 1
     (message,) = done.stderr.splitlines()
-    assert f"has no Python module {module}: apt install {PACKAGES[module].debian}, or pip install " in message
+    assert f"has no Python module {module}: apt install {debian_package(module)}, or pip install " in message

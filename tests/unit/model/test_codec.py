@@ -114,7 +114,6 @@ REFUSED: dict[str, list[Any]] = {
 def test_a_value_comes_back_unchanged(shape: Shape) -> None:
     assert decode(Shape, json.loads(json.dumps(encode(shape)))) == shape
     assert from_file(Shape, to_file(shape, "1.0"), "1.0") == shape
-    assert from_file(Shape, to_file(shape)) == shape
 
 
 @given(shapes | st.builds(Hole, numbers))
@@ -169,11 +168,6 @@ def test_other_keys_and_refused_values_are_malformed(data: Any) -> None:
         decode(Shape, data)
 
 
-def test_keys_of_a_later_version_are_left_out_on_request() -> None:
-    data = WHOLE | {"other": 1, "points": [{"x": 1, "y": 2, "z": 3}]}
-    assert encode(decode(Shape, data, ignore_unknown=True)) == WHOLE
-
-
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"\xff", b"[" * 100_000, b'{"a":' * 100_000, b"9" * 5_000, b"NaN", b"[Infinity]", b"\0"]
 )
@@ -182,22 +176,20 @@ def test_what_is_not_json_is_malformed(content: bytes) -> None:
         parse(content)
 
 
-@pytest.mark.parametrize("version", ["", "1.0"])
-def test_a_changed_byte_is_malformed_or_changes_nothing(version: str) -> None:
+def test_a_changed_byte_is_malformed_or_changes_nothing() -> None:
     """Each bit of each byte is changed, even if the result is still JSON of the right shape."""
-    content = to_file(decode(Shape, WHOLE), version)
+    content = to_file(decode(Shape, WHOLE), "1.0")
     for at in range(len(content)):
         for bit in range(8):
             damaged = content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :]
             try:
-                assert encode(from_file(Shape, damaged, version)) == WHOLE, damaged
+                assert encode(from_file(Shape, damaged, "1.0")) == WHOLE, damaged
             except Malformed:
                 continue
 
 
 def test_a_file_of_another_version_is_malformed() -> None:
     shape = decode(Shape, WHOLE)
-    for content in (to_file(shape, "1.1"), to_file(shape), json.dumps(WHOLE | {"version": "1.0"}).encode()):
+    for content in (to_file(shape, "1.1"), json.dumps(WHOLE | {"version": "1.0"}).encode()):
         with pytest.raises(Malformed):
             from_file(Shape, content, "1.0")
-    assert from_file(Shape, json.dumps(WHOLE | {"later": 1}).encode()) == shape

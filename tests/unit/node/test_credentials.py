@@ -237,7 +237,6 @@ def test_all_files_of_the_credentials_are_reported(tmp_path: Path) -> None:
     written(tmp_path, "caf\xe9 \x01", "token")
     with pytest.raises(NodeUnauthorized, match="a token with invalid characters") as raised:
         load(path)
-    assert raised.value.cause == "denied"
     assert raised.value.files == (path, f"{tmp_path}/token")
 
 
@@ -319,7 +318,7 @@ def test_a_plugin_that_fails_is_an_error_without_its_secret(tmp_path: Path, scri
         load(plugin(tmp_path, script))
     assert message in str(raised.value)
     ended_badly = "failed" in message or "killed by" in message
-    assert raised.value.cause == ("unreachable" if ended_badly else "denied"), "it may need the network"
+    assert raised.value.cause == ("unreachable" if ended_badly else "other"), "it may need the network"
     assert SECRET not in "".join(traceback.format_exception(raised.value))
     assert str(raised.value).isprintable()
 

@@ -156,11 +156,11 @@ def test_a_cause_that_is_repeated_is_quoted_once() -> None:
 @pytest.mark.parametrize(
     ("value", "seconds"),
     [
-        *[("7", 7.0), (" 7 ", 7.0), ("0", 0.0), ("999999999", 3600.0)],
-        *[(no, None) for no in ("-1", "1.5", "\u0663", "", "9" * 400, "Wed, 21 Oct 2015 07:28:00 GMT")],
+        *[("7", 7.0), (" 7 ", 7.0), ("0", 0.0), ("999999999", 999_999_999.0)],
+        *[(no, 0.0) for no in ("-1", "1.5", "\u0663", "", "9" * 400, "Wed, 21 Oct 2015 07:28:00 GMT")],
     ],
 )
-def test_the_retry_after_of_a_response_is_kept(value: str, seconds: float | None) -> None:
+def test_the_retry_after_of_a_response_is_kept(value: str, seconds: float) -> None:
     for name in ("Retry-After", "retry-after"):
         error = refusal(429, headers={"X": "y", name: value})
         assert isinstance(error, NodeUnreachable)

@@ -104,7 +104,7 @@ def test_udev_events_of_network_links_are_those_of_links() -> None:
     sender = UdevSender(Path("/proc/self/ns/net"))
     sources = EventSources(lambda _: None)
     sources.watch(ServiceConfig(("net", "usb")))
-    for subsystem, reason in (("net", PassReason.LINKS), ("usb", PassReason.DEVICES)):
+    for subsystem, reason in (("net", PassReason.NETWORK), ("usb", PassReason.DEVICES)):
         sender.send("add", "/devices/virtual/x", subsystem)
         assert sources.drain(sources.filenos()) == {reason}
 
@@ -123,10 +123,10 @@ def test_a_change_of_the_carrier_or_the_name_of_an_interface_starts_a_pass() -> 
     links = NetlinkEvents(KernelEvents.LINKS)
     for carrier in (0, 1):
         fcntl.ioctl(tap, 0x400454E2, struct.pack("i", carrier))  # TUNSETCARRIER
-        assert received(links) == {PassReason.LINKS}
+        assert received(links) == {PassReason.NETWORK}
     ip("link", "set", "tap7", "down")
     ip("link", "set", "tap7", "name", "tap8")
-    assert received(links) == {PassReason.LINKS}
+    assert received(links) == {PassReason.NETWORK}
 
 
 @alone
@@ -234,7 +234,7 @@ def test_the_start_of_udev_opens_the_source_of_its_events(
         poll = select.poll()
         for fd in sources.filenos():
             poll.register(fd, select.POLLIN)
-        assert sources.drain({fd for fd, _ in poll.poll(DEADLINE_MS)}) == {PassReason.HARDWARE}
+        assert sources.drain({fd for fd, _ in poll.poll(DEADLINE_MS)}) == {PassReason.DEVICES}
         assert errors[-1] == []
 
     forked(test)
@@ -278,7 +278,7 @@ def test_a_source_that_fails_is_opened_again(monkeypatch: pytest.MonkeyPatch, tm
     sources = EventSources(errors.append)
     sources.watch(ServiceConfig(files={str(tmp_path / "seats"): PassReason.FILE}))
     monkeypatch.setattr(FileEvents, "compare", _fails)
-    assert sources.compare() == {PassReason.HARDWARE}
+    assert sources.compare() == {PassReason.DEVICES}
     monkeypatch.undo()
     (tmp_path / "seats").write_text("4")
     assert sources.drain(sources.filenos()) == {PassReason.FILE}

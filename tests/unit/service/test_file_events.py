@@ -74,13 +74,13 @@ def test_each_name_of_one_file_starts_its_passes(tmp_path: Path) -> None:
     source = FileEvents(
         {
             str(tmp_path / "a"): PassReason.FILE,
-            str(tmp_path / "b"): PassReason.HARDWARE,
+            str(tmp_path / "b"): PassReason.DEVICES,
             str(tmp_path / "c"): PassReason.PLUGINS,
             str(tmp_path / "other"): PassReason.CREDENTIALS,
         }
     )
     os.truncate(tmp_path / "b", 0)
-    assert source.drain() == {PassReason.FILE, PassReason.HARDWARE, PassReason.PLUGINS}
+    assert source.drain() == {PassReason.FILE, PassReason.DEVICES, PassReason.PLUGINS}
     write(tmp_path / "other")
     assert source.drain() == {PassReason.CREDENTIALS}
 

@@ -21,7 +21,7 @@ def child(folder: Path, job: Job) -> tuple[Message, set[str]]:
     """Runs a child. Returns its result, and the packages that it has imported."""
     arguments = worker_arguments(folder, Selection(str(folder / "capacityd.toml")))
     command = [sys.executable, "-I", "-X", "importtime", "-c", RUN, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, input=job_line(job, "boot"))
+    done = subprocess.run(command, capture_output=True, text=True, check=False, input=job_line(job, "start"))
     lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
     *_, result = messages_of(done.stdout)
     return result, {line.rpartition("|")[2].strip() for line in lines}
@@ -36,7 +36,7 @@ def test_while_there_is_no_kubeconfig_nothing_imports_the_kubernetes_client(tmp_
     assert "capacityd" in imported, "otherwise no imports were reported"
     assert not imported & {"kubernetes", "urllib3", "argparse", "capacityd.cli"}
     assert isinstance(result, PassResult)
-    assert result.failure
-    assert (result.failure.cause, result.failure.credential_files) == (RetryCause.CREDENTIALS, KUBECONFIG_PATHS)
+    assert result.error
+    assert (result.cause, result.credential_files) == (RetryCause.OTHER, KUBECONFIG_PATHS)
     assert checked.config.files.keys() >= set(KUBECONFIG_PATHS), "so nothing further has to be watched"
     assert result.status.startswith("waiting for a kubeconfig: ")

@@ -11,7 +11,7 @@ import pytest
 from capacityd.config import load
 from capacityd.discovery.child import MAX_BLOCKED, MAX_BUSY
 from capacityd.model.device_plugins import CHECKPOINT
-from capacityd.model.options import Selection, WorkerOptions
+from capacityd.model.options import Selection
 from capacityd.model.reasons import PassReason
 from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
 from capacityd.schema.config import Config
@@ -50,7 +50,7 @@ def test_the_timeout_of_a_worker_includes_those_of_its_detectors() -> None:
     assert config.detectors_timeout == MAX_BUSY + 2 * MAX_BLOCKED
 
 
-@pytest.mark.parametrize(("reason", "stays"), [(PassReason.CONFIG, True), (PassReason.BOOT, False)])
+@pytest.mark.parametrize(("reason", "stays"), [(PassReason.CONFIG, True), (PassReason.START, False)])
 def test_after_a_reload_with_errors_the_previous_configuration_stays(
     tmp_path: Path, reason: PassReason, stays: bool
 ) -> None:
@@ -59,10 +59,10 @@ def test_after_a_reload_with_errors_the_previous_configuration_stays(
     path = tmp_path / "capacityd.toml"
     first, second = (f'[resources."example.com/x"]\nstatic = {{ {key} = 3 }}\n' for key in ("quantity", "quantitty"))
     path.write_text(first)
-    assert check(WorkerOptions(str(tmp_path), Selection(config=str(path))), {PassReason.BOOT}) == 0
+    assert check(str(tmp_path), Selection(config=str(path)), {PassReason.START}) == 0
     before = read_config(str(tmp_path))
     path.write_text(second)
-    assert check(WorkerOptions(str(tmp_path), Selection(config=str(path))), {reason}) == 0
+    assert check(str(tmp_path), Selection(config=str(path)), {reason}) == 0
     after = read_config(str(tmp_path))
     assert before
     assert after
@@ -77,10 +77,10 @@ def test_a_reload_logs_the_hash_before_and_after(tmp_path: Path, monkeypatch: py
     logged: list[journal.Entry] = []
     monkeypatch.setattr(journal, "send", logged.extend)
     hashes = []
-    for number, reason in ((3, PassReason.BOOT), (3, PassReason.CONFIG), (4, PassReason.CONFIG)):
+    for number, reason in ((3, PassReason.START), (3, PassReason.CONFIG), (4, PassReason.CONFIG)):
         path.write_text(f'[resources."example.com/x"]\nstatic = {{ quantity = {number} }}\n')
         hashes.append(load(str(path)).config.digest)
-        assert check(WorkerOptions(str(tmp_path), Selection(config=str(path))), {reason}) == 0
+        assert check(str(tmp_path), Selection(config=str(path)), {reason}) == 0
     assert [entry.fields for entry in logged] == [{"OLD": hashes[0], "NEW": hashes[2]}]
     assert logged[0].message == f"the configuration changed: hash {hashes[0]} → {hashes[2]}"
 
@@ -92,7 +92,7 @@ def test_the_files_are_those_of_the_last_check(
     make_reachable(tmp_path)
     monkeypatch.chdir(tmp_path)
     Path("c.toml").write_text("# nothing")
-    check(WorkerOptions(str(tmp_path), Selection(config="c.toml")), {PassReason.BOOT})
+    check(str(tmp_path), Selection(config="c.toml"), {PassReason.START})
     _, result = json.loads(capsys.readouterr().out)
     assert result["files"]["path"] == str(tmp_path / "c.toml")
     assert [*result["files"]["stamps"]] == [str(tmp_path / "c.toml")]
@@ -103,7 +103,7 @@ def test_a_probable_mistake_is_logged(tmp_path: Path, capfd: pytest.CaptureFixtu
     (tmp_path / "conf.d").mkdir()
     (tmp_path / "conf.d/50-a.toml").write_text('[resources."example.com/x"]\ndisk = { size = "500GB" }\n')
     config = str(tmp_path / "conf.d")
-    assert check(WorkerOptions(str(tmp_path), Selection(config=config)), {PassReason.START}) == 0
+    assert check(str(tmp_path), Selection(config=config), {PassReason.START}) == 0
     assert capfd.readouterr().err.splitlines() == [
         f'capacityd: {config}/50-a.toml:2: [resources."example.com/x".disk] size: '
         '"500GB" matches only this exact size; for this size or more write ">=500GB"',

@@ -42,14 +42,14 @@ def fields(old: str, new: str, reason: str, name: str = A) -> dict[str, str]:
 
 def test_changes_refusals_and_what_is_held_back_are_logged(worker: Worker) -> None:
     worker.node.document = node({B: "9"})
-    worker.make_pass(1000.0, "boot", a=FOUR, b=FOUR)
+    worker.make_pass(1000.0, "start", a=FOUR, b=FOUR)
     assert logged(worker) == [CHANGED, WRONG]
     changed, refused = worker.entries
     assert changed.fields == {"NODE": "n1"} | fields("none", "4", "first published")
     assert refused.message == f"{B}: refused: not published by capacityd; adopt = true takes it over"
     assert refused.fields == {"NODE": "n1", "RESOURCE": B, "CONDITION_REASON": "Refused"}
     for at, kinds in ((1020.0, [HELD]), (1030.0, []), (1050.0, [CHANGED]), (1060.0, [])):
-        worker.make_pass(at, "hardware", a=Absent("it is gone"), b=FOUR)
+        worker.make_pass(at, "devices", a=Absent("it is gone"), b=FOUR)
         assert logged(worker) == kinds
         if kinds == [HELD]:
             reason = "held back for 30 s more, in case it comes back (lower_after)"
@@ -61,24 +61,24 @@ def test_changes_refusals_and_what_is_held_back_are_logged(worker: Worker) -> No
 def test_what_keeps_the_condition_false_is_logged_once(worker: Worker) -> None:
     worker.settings, worker.expect = Settings(lower_after=0.0), {A: 5}
     worker.node.denies = lambda patch: "a policy" if patch.capacity else ""
-    worker.make_pass(1000.0, "boot", a=FOUR)
+    worker.make_pass(1000.0, "start", a=FOUR)
     assert logged(worker) == [WRONG, STARTED]
     assert worker.entries[0].message == f"{A}: denied: a policy"
     worker.make_pass(1030.0, "resync", a=FOUR)
     assert worker.entries == []
     worker.node.denies = lambda _: ""
-    worker.make_pass(1060.0, "requeue", a=FOUR)
+    worker.make_pass(1060.0, "retry", a=FOUR)
     assert logged(worker) == [CHANGED, WRONG]
     assert worker.entries[1].message == f"{A}: below expected: 4 of 5"
-    worker.make_pass(1070.0, "hardware", a=Quantity(3))
+    worker.make_pass(1070.0, "devices", a=Quantity(3))
     assert logged(worker) == [CHANGED]
 
 
 def test_what_nothing_configures_is_logged_once(worker: Worker) -> None:
-    worker.make_pass(1000.0, "boot", a=FOUR)
+    worker.make_pass(1000.0, "start", a=FOUR)
     worker.readings = {}
     for at, kinds in ((1100.0, [WRONG]), (1200.0, [])):
-        worker.make_pass(at, "config")
+        worker.make_pass(at, "configuration")
         assert logged(worker) == kinds
 
 
@@ -87,18 +87,18 @@ def test_an_event_that_could_not_be_created_and_a_withheld_write_are_logged(work
         raise NodeForbidden("no events")
 
     worker.settings = Settings(observe=True)
-    worker.make_pass(1000.0, "boot", a=FOUR)
+    worker.make_pass(1000.0, "start", a=FOUR)
     (started,) = worker.entries
     assert started.message == "Node n1: 0 published, 0 absent, 1 not written (observe = true)"
     worker.settings = Settings()
     worker.node.report = report  # type: ignore[method-assign, assignment]
-    worker.make_pass(1010.0, "config", a=FOUR)
+    worker.make_pass(1010.0, "configuration", a=FOUR)
     assert {kind for kind, _ in logged(worker)} == {EntryKind.CHANGED, None}
 
 
 def test_an_unknown_reading_is_logged_once_and_when_it_ends_even_without_a_node(worker: Worker) -> None:
     worker.node.errors = [NodeUnreachable("nobody there")]
-    worker.make_pass(1000.0, "boot", a=UNKNOWN)
+    worker.make_pass(1000.0, "start", a=UNKNOWN)
     assert logged(worker) == [WRONG]
     assert worker.entries[0].fields == {"RESOURCE": A, "CAUSE": "unreadable", "REASON": "busy"}
     for at, reading, kinds in (
@@ -109,13 +109,13 @@ def test_an_unknown_reading_is_logged_once_and_when_it_ends_even_without_a_node(
         (1220.0, FOUR, [CHANGED, RIGHT]),
         (1230.0, Quantity(5), [CHANGED]),
     ):
-        worker.make_pass(at, "hardware", a=reading)
+        worker.make_pass(at, "devices", a=reading)
         assert logged(worker) == kinds, at
 
 
 def test_a_first_pass_that_changes_nothing_is_one_line(worker: Worker) -> None:
     worker.node.errors = [NodeUnreachable("nobody there")]
-    worker.make_pass(1000.0, "boot", a=ABSENT, b=ABSENT)
+    worker.make_pass(1000.0, "start", a=ABSENT, b=ABSENT)
     assert worker.entries == [], "the Node has not been read"
     worker.make_pass(1010.0, "retry")
     (started,) = worker.entries
@@ -129,7 +129,7 @@ def test_a_condition_that_is_not_stored_is_logged_once_and_when_it_is_again(work
         document["status"]["conditions"] = []
 
     worker.node.alters = strip
-    worker.make_pass(1000.0, "boot", a=FOUR)
+    worker.make_pass(1000.0, "start", a=FOUR)
     assert logged(worker) == [CHANGED, WRONG]
     worker.make_pass(1010.0, "resync", a=FOUR)
     assert worker.entries == []

@@ -23,7 +23,7 @@ import pytest
 
 from capacityd.__main__ import main
 from capacityd.model.messages import JobRequest
-from capacityd.model.options import Selection, WorkerOptions
+from capacityd.model.options import Selection
 from capacityd.model.reasons import Job, PassReason
 from capacityd.worker.main import work
 from tests.support.machines import bare, disk, files, merge, pci_function, usb_device
@@ -227,7 +227,7 @@ def test_a_defect_shows_where_it_is_and_no_text(
         raise ValueError(MARKER)
 
     monkeypatch.setattr("capacityd.worker.main._do", fail)
-    assert work(WorkerOptions("", Selection()), JobRequest(Job.RECONCILE)) == 1
+    assert work("", Selection(), JobRequest(Job.RECONCILE)) == 1
     errors = capsys.readouterr().err
     assert "in fail" in errors
     assert errors.endswith("ValueError\n")
@@ -279,8 +279,8 @@ def outputs(folder: Path, case: Case) -> str:
             machine, node_file = written(folder, case.machine, "machine.json"), written(folder, node(), "node.json")
             selection = replace(selection, machine=machine, node_file=node_file)
         environment = {**os.environ, "RUNTIME_DIRECTORY": str(run)}
-        jobs = (JobRequest(Job.CHECK), JobRequest(Job.RECONCILE, frozenset({PassReason.BOOT})))
-        said = [output(partial(work, WorkerOptions(str(run), selection), job), environment) for job in jobs]
+        jobs = (JobRequest(Job.CHECK), JobRequest(Job.RECONCILE, frozenset({PassReason.START})))
+        said = [output(partial(work, str(run), selection, job), environment) for job in jobs]
         commands = [["status"], ["status", "--json"]]
         if case.mode == 0o644:  # these quote the configuration to a user who may read it
             config, machine = f"--config={selection.config}", f"--machine={selection.machine}"

@@ -29,7 +29,7 @@ def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Worker:
 
 def test_the_status_shows_what_the_node_stores_after_the_pass(worker: Worker) -> None:
     worker.node.document = node({A: "2", "cpu": "8"}, annotated={A: 2})
-    worker.make_pass(1000.0, "boot", a=FOUR)
+    worker.make_pass(1000.0, "start", a=FOUR)
     (row,) = resource_rows(worker.status, now=0.0, uptime=0.0)
     assert (row.name, row.reading, row.published, row.capacity, row.allocatable) == (A, 4, 4, "4", "4")
     assert (worker.status.node, worker.status.condition and worker.status.condition.reason) == ("n1", "Published")
@@ -37,7 +37,7 @@ def test_the_status_shows_what_the_node_stores_after_the_pass(worker: Worker) ->
 
 def test_a_pass_that_fails_keeps_what_is_known_of_the_node(worker: Worker) -> None:
     worker.node.document = node({B: "9"})
-    worker.make_pass(1000.0, "boot", a=FOUR, b=FOUR)
+    worker.make_pass(1000.0, "start", a=FOUR, b=FOUR)
     before = worker.status
     worker.node.errors = [NodeUnreachable("nobody there")]
     worker.make_pass(1010.0, "devices", a=UNKNOWN, b=FOUR)
@@ -54,7 +54,7 @@ def test_a_condition_that_a_policy_changes_is_not_stored(worker: Worker, made: M
             condition.update(made)
 
     worker.node.alters = alter
-    worker.make_pass(1000.0, "boot", a=UNKNOWN)
+    worker.make_pass(1000.0, "start", a=UNKNOWN)
     assert bool(worker.status.condition_denied) is bool(made)
     worker.make_pass(1010.0, "resync", a=UNKNOWN)
     assert bool(worker.status.condition_denied) is bool(made)
@@ -69,7 +69,7 @@ def test_a_condition_that_is_not_to_be_written_is_not_missed(
     worker: Worker, settings: Settings, readings: Mapping[str, Reading]
 ) -> None:
     worker.settings = settings
-    worker.make_pass(1000.0, "boot", **readings)
+    worker.make_pass(1000.0, "start", **readings)
     assert not worker.status.condition_denied
     assert worker.status.observe is settings.observe
 
@@ -77,13 +77,13 @@ def test_a_condition_that_is_not_to_be_written_is_not_missed(
 def test_resources_of_other_writers_have_their_writer_in_the_status(worker: Worker) -> None:
     worker.node.document = node({"cpu": "2", "hugepages-2Mi": "0", PLUGIN: "3", THEIRS: "7"})
     worker.device_plugins = frozenset({PLUGIN})
-    worker.make_pass(1000.0, "boot", a=FOUR)
+    worker.make_pass(1000.0, "start", a=FOUR)
     assert worker.status.others == {PLUGIN: Writer.DEVICE_PLUGIN, THEIRS: Writer.UNKNOWN}
 
 
 def test_the_service_gets_the_watchers_hash_of_the_node(worker: Worker) -> None:
     """The hash of the Node is the watcher's, whether the pass reads the Node or writes it; "" without a Node."""
-    result = worker.make_pass(1000.0, "boot", a=FOUR)
+    result = worker.make_pass(1000.0, "start", a=FOUR)
     assert (result.node, result.written) == (fingerprint(worker.node.document), True)
     assert worker.make_pass(1010.0, "node").node == result.node
     assert not worker.result.written
@@ -98,13 +98,13 @@ def test_the_service_gets_the_watchers_hash_of_the_node(worker: Worker) -> None:
 def test_a_pass_that_finds_nothing_new_sends_nothing(worker: Worker) -> None:
     """The Node must be as the last pass has left it, and the reason must be one that can only change a reading."""
     worker.node_unchanged = True
-    worker.make_pass(1000.0, "boot", a=FOUR)
+    worker.make_pass(1000.0, "start", a=FOUR)
     reads = worker.node.reads
-    for reason in ("addresses", "devices", "file", "hardware", "links", "mounts", "requeue", "swaps"):
+    for reason in ("devices", "file", "mounts", "network", "poll", "retry"):
         result = worker.make_pass(1010.0, reason)
-        assert (result.failure, result.node) == (None, None)
+        assert (result.error, result.node) == ("", None)
     assert worker.node.reads == reads
-    for reason in ("boot", "clock", "config", "credentials", "node", "plugins", "poll", "resume", "resync", "retry"):
+    for reason in ("start", "configuration", "credentials", "node", "plugins", "resume", "resync"):
         worker.make_pass(1020.0, "devices", reason)
         reads += 1
         assert worker.node.reads == reads, reason
@@ -116,11 +116,11 @@ def test_a_pass_that_finds_nothing_new_sends_nothing(worker: Worker) -> None:
 def test_after_a_failed_pass_the_next_one_reads_the_node(worker: Worker) -> None:
     """The service takes the Node for unchanged since the failed pass, which has not read it."""
     worker.node_unchanged = True
-    worker.make_pass(1000.0, "boot", a=FOUR)
+    worker.make_pass(1000.0, "start", a=FOUR)
     worker.node.errors = [NodeUnreachable("nobody there")]
     worker.make_pass(1010.0, "node")
     reads = worker.node.reads
-    worker.make_pass(1020.0, "hardware")
+    worker.make_pass(1020.0, "devices")
     assert worker.node.reads == reads + 1
 
 
@@ -130,7 +130,7 @@ def test_a_pass_says_whether_a_reading_has_changed(worker: Worker) -> None:
     assert changes == [True, False, True, True, False, True, False]
 
 
-@pytest.mark.parametrize("reason", ["boot", "config", "credentials"])
+@pytest.mark.parametrize("reason", ["start", "configuration", "credentials"])
 def test_a_person_s_intent_and_new_credentials_wait_for_no_limit(worker: Worker, reason: str) -> None:
     for number in range(1, 8):
         worker.make_pass(1000.0 + number, "devices", a=Quantity(number))
@@ -141,7 +141,7 @@ def test_a_person_s_intent_and_new_credentials_wait_for_no_limit(worker: Worker,
 
 @pytest.mark.parametrize(("uptime", "seconds"), [(100.0, 60.0), (1000.0, 30.0)])
 def test_after_a_boot_a_reduction_waits_longer(worker: Worker, uptime: float, seconds: float) -> None:
-    worker.make_pass(uptime, "boot", a=FOUR)
+    worker.make_pass(uptime, "start", a=FOUR)
     worker.make_pass(uptime + 1, "devices", a=Quantity(3))
     (wait,) = worker.status.waits
     assert wait.until == uptime + 1 + seconds
@@ -151,12 +151,12 @@ def test_a_state_that_cannot_be_saved_or_read_changes_nothing(worker: Worker) ->
     (worker.folder / "state.json").mkdir()
     worker.settings = Settings(lower_after=0.0)
     for number in (4, 3, 5):
-        assert worker.make_pass(1000.0 + number, "boot", a=Quantity(number)).failure is None
+        assert worker.make_pass(1000.0 + number, "start", a=Quantity(number)).error == ""
         assert worker.node.document["status"]["capacity"] == {A: str(number)}
 
 
 def test_the_metrics_are_of_the_active_configuration(worker: Worker, tmp_path: Path) -> None:
     """Since a rejected reload, the configuration files may contain errors."""
     worker.settings, worker.digest = Settings(textfile=str(tmp_path / "x.prom")), "0a1b"
-    worker.make_pass(1000.0, "boot", a=FOUR)
+    worker.make_pass(1000.0, "start", a=FOUR)
     assert 'capacityd_configuration_info{capacityd_node="n1",hash="0a1b"} 1.0' in (tmp_path / "x.prom").read_text()

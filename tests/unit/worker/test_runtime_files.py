@@ -19,7 +19,7 @@ from capacityd.config import load
 from capacityd.model.errors import CapacitydError, Cause
 from capacityd.model.file_codec import _checksum, to_file
 from capacityd.model.key import Key, Kind
-from capacityd.model.messages import ServiceStatus
+from capacityd.model.messages import NO_STATUS, ServiceStatus
 from capacityd.model.node import Condition, ConditionReason, Stored
 from capacityd.model.plan import Action, Change, Trouble
 from capacityd.model.reading import Absent, Unknown
@@ -31,7 +31,7 @@ from capacityd.reconcile.memory import Memory
 from capacityd.schema.config import Config, Resource, Table
 from capacityd.worker import pass_memory, runtime_files
 from capacityd.worker.pass_memory import PassMemory
-from capacityd.worker.pass_state import PassState, PassStatus, Writer
+from capacityd.worker.pass_state import PassStatus, Writer
 from capacityd.worker.runtime_files import CheckedConfig
 from tests import ROOT
 from tests.support.forked import forked
@@ -52,29 +52,27 @@ MEMORY = Memory(
     condition_about=("Denied", B),
     settled="0c1d",
 )
-STATE = PassState(
-    PassStatus(
-        1.0,
-        (PassReason.BOOT, PassReason.FILE),
-        {A: Unknown("it did not end", Cause.TIMEOUT), B: Absent("none", applies=False)},
-        observe=True,
-        error="nobody there",
-        configuration="0a1b",
-        expect={A: 4},
-        waits=(Wait(60.0, WaitReason.READ, Key(A)),),
-        node="n1",
-        changes=(Change(Key(A), Action.KEEP, Stored("4", "3"), 4, 4, "as published"),),
-        troubles=(Trouble(ConditionReason.UNKNOWN, "it did not end", Key(A)),),
-        condition=Condition("False", "Unknown", "unknown: b", 1.0, "2026-11-24T20:00:00Z"),
-        condition_denied="a policy",
-        others={"vendor.example/gpu": Writer.DEVICE_PLUGIN},
-        succeeded_at=1.0,
-        read_at=1.0,
-        written_at=2.0,
-    ),
-    "system:node:n1",
+STATUS = PassStatus(
+    1.0,
+    (PassReason.START, PassReason.FILE),
+    {A: Unknown("it did not end", Cause.TIMEOUT), B: Absent("none", applies=False)},
+    observe=True,
+    error="nobody there",
+    configuration="0a1b",
+    expect={A: 4},
+    waits=(Wait(60.0, WaitReason.READ, Key(A)),),
+    node="n1",
+    changes=(Change(Key(A), Action.KEEP, Stored("4", "3"), 4, 4, "as published"),),
+    troubles=(Trouble(ConditionReason.UNKNOWN, "it did not end", Key(A)),),
+    condition=Condition("False", "Unknown", "unknown: b", 1.0, "2026-11-24T20:00:00Z"),
+    condition_denied="a policy",
+    others={"vendor.example/gpu": Writer.DEVICE_PLUGIN},
+    succeeded_at=1.0,
+    read_at=1.0,
+    written_at=2.0,
+    impersonated="system:node:n1",
 )
-PASS_MEMORY = PassMemory(MEMORY, STATE.status, Review("system:node:n1", "n1", "hash"), "/srv/x.prom")
+PASS_MEMORY = PassMemory(MEMORY, STATUS, Review("system:node:n1", "n1", "hash"), "/srv/x.prom")
 SERVICE = ServiceStatus(
     812,
     100.0,
@@ -93,13 +91,13 @@ CONFIG = '[resources."example.com/a"]\nstatic = { quantity = 4 }\n'
 
 def test_the_state_is_restored_unchanged(tmp_path: Path) -> None:
     """Each field differs from its default, so that the test notices a lost field."""
-    for part in (STATE, STATE.status, MEMORY, PASS_MEMORY):
+    for part in (STATUS, MEMORY, PASS_MEMORY):
         assert part
         assert all(getattr(part, field.name) for field in fields(part))
-    runtime_files.write_state(str(tmp_path), STATE)
-    assert runtime_files.read_state(str(tmp_path)) == STATE
+    runtime_files.write_state(str(tmp_path), STATUS)
+    assert runtime_files.read_state(str(tmp_path)) == STATUS
     with pytest.raises(CapacitydError, match=r"state\.json could not be written: No such file"):
-        runtime_files.write_state(str(tmp_path / "absent"), STATE)
+        runtime_files.write_state(str(tmp_path / "absent"), STATUS)
 
 
 def test_what_a_pass_leaves_is_restored_unchanged_or_lost() -> None:
@@ -116,7 +114,7 @@ def saved_config() -> CheckedConfig:
 
 
 FILES: dict[str, tuple[bytes, Callable[[str], object], object]] = {
-    "state.json": (to_file(STATE, __version__), runtime_files.read_state, PassState()),
+    "state.json": (to_file(STATUS, __version__), runtime_files.read_state, PassStatus()),
     "config.json": (to_file(saved_config(), __version__), runtime_files.read_config, None),
     "service.json": (to_file(SERVICE, __version__), runtime_files.read_service, None),
 }
@@ -160,10 +158,10 @@ def test_the_service_runs_while_its_lock_is_held(tmp_path: Path, held: bool) -> 
         if held:
             fcntl.flock(f, fcntl.LOCK_EX)
         running = runtime_files.running(str(tmp_path))
-        assert (running and running.pid) == ("?" if held else None)
+        assert running == (NO_STATUS if held else None)
         (tmp_path / "service.json").write_bytes(to_file(SERVICE, __version__))
         running = runtime_files.running(str(tmp_path))
-        assert (running and running.pid) == ("812" if held else None)
+        assert running == (SERVICE if held else None)
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "conf").rglob("*.toml")), ids=str)
@@ -176,7 +174,7 @@ def test_a_configuration_is_restored_unchanged(tmp_path: Path, file: Path) -> No
 
 def test_a_full_file_system_is_an_error_and_keeps_the_old_file(tmp_path: Path) -> None:
     where = str(tmp_path)
-    runtime_files.write_state(where, STATE)
+    runtime_files.write_state(where, STATUS)
 
     def full() -> list[str]:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -184,20 +182,20 @@ def test_a_full_file_system_is_an_error_and_keeps_the_old_file(tmp_path: Path) -
         errors = []
         for _ in range(2):
             try:
-                runtime_files.write_state(where, PassState())
+                runtime_files.write_state(where, PassStatus())
             except CapacitydError as e:
                 errors.append(str(e))
         return errors
 
     assert forked(full) == [f"{where}/state.json could not be written: File too large"] * 2
-    assert runtime_files.read_state(where) == STATE
+    assert runtime_files.read_state(where) == STATUS
     assert os.listdir(where) == ["state.json"], "nothing half written stays, which would fill it more"
 
 
 def test_anybody_may_read_what_status_shows_and_nothing_else(tmp_path: Path) -> None:
     umask = os.umask(0o077)
     try:
-        runtime_files.write_state(str(tmp_path), STATE)
+        runtime_files.write_state(str(tmp_path), STATUS)
         runtime_files.write_config(str(tmp_path), saved_config())
     finally:
         os.umask(umask)

@@ -27,7 +27,7 @@ def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Worker:
 
 
 def lower(worker: Worker) -> None:
-    worker.make_pass(1000.0, "boot", a=FOUR)
+    worker.make_pass(1000.0, "start", a=FOUR)
     worker.make_pass(1005.0, a=Quantity(3))
 
 
@@ -38,11 +38,11 @@ def change_often(worker: Worker) -> None:
 
 def be_denied(worker: Worker) -> None:
     worker.node.denies = lambda patch: "a policy" if patch.capacity else ""
-    worker.make_pass(1000.0, "boot", a=FOUR)
+    worker.make_pass(1000.0, "start", a=FOUR)
 
 
 def be_unknown(worker: Worker) -> None:
-    worker.make_pass(1000.0, "boot", a=UNKNOWN)
+    worker.make_pass(1000.0, "start", a=UNKNOWN)
 
 
 def lose_the_condition(worker: Worker) -> None:
@@ -50,22 +50,22 @@ def lose_the_condition(worker: Worker) -> None:
         document["status"]["conditions"] = []
 
     worker.node.alters = strip
-    worker.make_pass(1000.0, "boot", a=FOUR)
+    worker.make_pass(1000.0, "start", a=FOUR)
 
 
 def be_overwritten(worker: Worker) -> None:
-    worker.make_pass(960.0, "boot", a=FOUR)
+    worker.make_pass(960.0, "start", a=FOUR)
     for at in (980.0, 990.0, 1000.0):
         worker.node.set(A, "9", "9")
         worker.make_pass(at, "node", a=FOUR)
 
 
 def expire(worker: Worker) -> None:
-    worker.make_pass(1000.0, "boot", a=Quantity(4, valid_for=30.0))
+    worker.make_pass(1000.0, "start", a=Quantity(4, valid_for=30.0))
 
 
 def lose_the_checkpoint(worker: Worker) -> None:
-    worker.make_pass(990.0, "boot", a=FOUR)
+    worker.make_pass(990.0, "start", a=FOUR)
     worker.device_plugins = None
     worker.node.document = node({A: "5"}, {A: 4})
     worker.make_pass(1000.0, a=FOUR)
@@ -73,7 +73,7 @@ def lose_the_checkpoint(worker: Worker) -> None:
 
 def start_later(worker: Worker) -> None:
     worker.settings = replace(worker.settings, start_jitter=120.0)
-    worker.make_pass(1000.0, "boot", a=FOUR)
+    worker.make_pass(1000.0, "start", a=FOUR)
 
 
 CASES: Mapping[str, tuple[Callable[[Worker], None], WaitReason, str, bool, bool]] = {
@@ -117,7 +117,7 @@ def test_a_limit_of_the_condition_is_no_resources(worker: Worker, capsys: pytest
     change_often(worker)
     worker.make_pass(1066.0, a=Quantity(10))
     worker.digest = "another"
-    worker.make_pass(1067.0, "requeue")
+    worker.make_pass(1067.0, "retry")
     (wait,) = worker.status.waits
     assert (wait.reason, wait.key) == (WaitReason.RATE_LIMIT, None)
     worker.run_status()

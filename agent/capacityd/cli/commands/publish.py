@@ -88,7 +88,7 @@ def _refuse_beside_service(options: Options, instead: str, alternative: str) -> 
     service = runtime_files.running(runtime_files.runtime_directory())
     if service is not None:
         raise UsageError(
-            f"the service is running (PID {service.pid}), and writes the Node itself: `{instead}systemctl stop "
+            f"the service is running (PID {service.pid or '?'}), and writes the Node itself: `{instead}systemctl stop "
             f"capacityd` ends it; {alternative}"
         )
 

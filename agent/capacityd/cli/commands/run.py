@@ -27,7 +27,7 @@ def run(options: Options) -> int:
     except OSError as e:
         raise CapacitydError(f"could not create {directory}: {os.strerror(e.errno or 0)} (run as root?)") from e
     if service := runtime_files.running(directory):
-        raise CapacitydError(f"the service is already running (PID {service.pid})")
+        raise CapacitydError(f"the service is already running (PID {service.pid or '?'})")
     if not os.access(directory, os.W_OK):
         raise CapacitydError(f"{directory} is not writable (run as root?)")
     worker = worker_command(directory, options.selection)

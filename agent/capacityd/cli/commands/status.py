@@ -18,13 +18,10 @@ from capacityd.linux.sandbox import UNIT
 from capacityd.linux.unit import UnitState, unit_state
 from capacityd.model.codec import encode
 from capacityd.model.errors import CapacitydError
-from capacityd.model.messages import ConfigFiles, ServiceStatus
-from capacityd.model.reasons import occasions_of
+from capacityd.model.messages import NO_STATUS, ConfigFiles, ServiceStatus
 from capacityd.model.waits import Wait
 from capacityd.worker import runtime_files
-from capacityd.worker.pass_state import NO_PASS, PassState, PassStatus
-
-_NO_SERVICE = ServiceStatus(pid=0, next_reconcile=0.0, overdue_at_uptime=0.0)  # in place of a status if there is none
+from capacityd.worker.pass_state import PassStatus
 
 
 def status(options: Options) -> int:
@@ -54,12 +51,10 @@ def status(options: Options) -> int:
 def _report(directory: str, now: float, current_uptime: float, unit: UnitState | None) -> StatusReport:
     """The report. directory: the runtime directory. now: in seconds since the epoch."""
     service = runtime_files.running(directory)
-    saved_status = service.status if service is not None else runtime_files.read_service(directory)
     # A service that has ended leaves its last status. The errors in it about configuration and metrics still hold.
-    last_status = saved_status or _NO_SERVICE
-    running_status = last_status if service is not None else _NO_SERVICE
-    state, why_unreadable = _read_state(directory)
-    last_pass = state.status or NO_PASS
+    last_status = service or runtime_files.read_service(directory) or NO_STATUS
+    running_status = service or NO_STATUS
+    last_pass, why_unreadable = _read_state(directory)
     waits = _waits_until_next_pass(last_pass, running_status, now=now, uptime=current_uptime)
     last_pass = replace(last_pass, waits=waits)
     stale_reason = why_unreadable
@@ -69,7 +64,7 @@ def _report(directory: str, now: float, current_uptime: float, unit: UnitState |
     return StatusReport(
         node=last_pass.node or None,
         observe=last_pass.observe,
-        reasons=occasions_of(last_pass.reasons),
+        reasons=last_pass.reasons,
         next_reconcile=running_status.next_reconcile or None,
         error=running_status.error or last_pass.error,
         event_source_errors=running_status.event_source_errors,
@@ -94,18 +89,18 @@ def _report(directory: str, now: float, current_uptime: float, unit: UnitState |
         not_watched=running_status.not_watched,
         changed_files=_changed_files(running_status.configuration_files, active_hash=last_pass.configuration),
         starts_at_boot=_starts_at_boot(unit) if service else None,
-        impersonated=state.impersonated or None,
+        impersonated=last_pass.impersonated or None,
         running=service is not None,
-        pid=service.status.pid if service and service.status else None,
+        pid=service.pid or None if service else None,
     )
 
 
-def _read_state(directory: str) -> tuple[PassState, str]:
-    """The last pass's state, and why it can't be read; "" if it can be read or is missing."""
+def _read_state(directory: str) -> tuple[PassStatus, str]:
+    """The last pass's status, and why it can't be read; "" if it can be read or is missing."""
     try:
         return runtime_files.read_state(directory), ""
     except CapacitydError as e:
-        return PassState(), f"{e}; the last pass's state is not shown"
+        return PassStatus(), f"{e}; the last pass's state is not shown"
 
 
 def _changed_files(read_files: ConfigFiles | None, active_hash: str) -> tuple[str, ...]:
@@ -140,7 +135,7 @@ def _waits_until_next_pass(
     What waits is done by a pass, so a wait that ends before the next pass lasts until that pass. now: in seconds since
     the epoch. uptime: the machine's, in seconds.
     """
-    if service is _NO_SERVICE:
+    if service is NO_STATUS:
         return ()
     next_pass_uptime = uptime + (service.next_reconcile - now)
     waits = [replace(wait, until=max(wait.until, next_pass_uptime)) for wait in last_pass.waits]
@@ -151,6 +146,6 @@ def _stale_reason(directory: str, service: ServiceStatus, uptime: float) -> str:
     """Why the files may be older than the running service's state; "" if they are up to date."""
     if error := runtime_files.why_unwritable(directory):
         return f"{directory} is not writable: {error}; the information below is stale"
-    if service is not _NO_SERVICE and uptime > service.overdue_at_uptime:
+    if service is not NO_STATUS and uptime > service.overdue_at_uptime:
         return "the next reconcile pass is overdue; the service may be stuck"
     return ""

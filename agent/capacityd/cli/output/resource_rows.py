@@ -7,7 +7,7 @@ from dataclasses import replace
 from capacityd.cli.output.status_report import ResourceRow
 from capacityd.model.key import Key
 from capacityd.model.plan import Change, Trouble
-from capacityd.model.reading import Quantity, Unknown, outcome_of
+from capacityd.model.reading import Quantity, Unknown
 from capacityd.worker.pass_state import PassStatus
 
 
@@ -36,7 +36,7 @@ def _row(key: Key, last_pass: PassStatus, change: Change | None, trouble: Troubl
     if isinstance(reading, Quantity):
         number: int | str | None = reading.value
     elif reading is not None:
-        number = outcome_of(reading).value
+        number = reading.outcome
     else:
         number = None if key.is_label else "unconfigured"
     return ResourceRow(

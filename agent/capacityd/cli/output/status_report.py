@@ -9,7 +9,7 @@ from capacityd.model.errors import Cause
 from capacityd.model.key import Key, Kind
 from capacityd.model.node import ConditionReason
 from capacityd.model.plan import Trouble
-from capacityd.model.reasons import Activity, Occasion
+from capacityd.model.reasons import Activity, PassReason
 from capacityd.model.waits import Wait
 from capacityd.worker.pass_state import Writer
 
@@ -54,8 +54,8 @@ class StatusReport:
 
     node: str | None
     observe: bool
-    reasons: tuple[Occasion, ...]
-    """What the last pass was about."""
+    reasons: tuple[PassReason, ...]
+    """The reasons of the last pass."""
     next_reconcile: float | None
     """None: unknown."""
     error: str

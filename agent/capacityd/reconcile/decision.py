@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from capacityd.model.key import Key
 from capacityd.model.node import ConditionReason, Stored
-from capacityd.model.plan import Action, Trouble
+from capacityd.model.plan import Action, Change, Trouble
 from capacityd.model.reading import Reading
 from capacityd.model.waits import Wait
 
@@ -83,10 +83,16 @@ class Decision:
     """Since when a reduction has been due; None: none is."""
     wait: Wait | None = None
     """Until when `lower_after` holds the reduction back; None: it does not."""
+    instead: Action | None = None
+    """What is done instead of the change: it is denied, or not made now; None: the change is made."""
+    is_due: bool = False
+    """Whether the change was denied, and is to be tried again alone."""
 
     @property
     def action(self) -> Action:
         """What the decision does to the Node."""
+        if self.instead is not None:
+            return self.instead
         if not self.leaves and not self.entry.stored.equals(self.desired):
             return Action.REMOVE if self.desired is None else Action.SET
         if self.wait is not None:
@@ -94,3 +100,15 @@ class Decision:
         if self.trouble is not None and self.trouble.reason is ConditionReason.REFUSED:
             return Action.REFUSE
         return Action.KEEP
+
+    @property
+    def change(self) -> Change:
+        """The change as a plan shows it."""
+        return Change(
+            self.entry.key,
+            self.action,
+            stored=self.entry.stored,
+            desired=self.desired,
+            published=self.published,
+            reason=self.reason,
+        )

@@ -15,6 +15,7 @@ from capacityd.model.key import Key
 from capacityd.model.node import ANNOTATION, ConditionReason, NodeState, Patch
 from capacityd.model.pace import LONGEST_PAUSE
 from capacityd.model.plan import Plan, Trouble
+from capacityd.model.published import published_in
 from capacityd.model.reading import Quantity, Reading, Unknown
 from capacityd.reconcile.denial import Denial, condition_text, denial_after, why_altered
 
@@ -64,6 +65,16 @@ class Memory:
         if self.uid == node.uid:
             return self
         return Memory(uid=node.uid, lower_since=self.lower_since, unknown_since=self.unknown_since)
+
+    def published_on(self, node: NodeState) -> dict[Key, int]:
+        """Key -> published number, of the keys that are capacityd's: those in the Node's annotation, and those that
+        this memory lists. The remembered number counts first.
+
+        So a lost or altered annotation is restored, and a key that a restored etcd brings back is removed. Without a
+        memory of this Node, the annotation is believed.
+        """
+        annotated = published_in(node.annotation)
+        return {**annotated, **self.published} if self.uid == node.uid else annotated
 
     def without_limits(self, uptime: float) -> Memory:
         """The memory after a reload, a boot or new credentials: nothing that was written or denied delays a write."""

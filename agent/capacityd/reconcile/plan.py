@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from capacityd.model.key import Key
 from capacityd.model.node import ANNOTATION, CONFIGURATION_ANNOTATION, Condition, ConditionReason, NodeState, Patch
-from capacityd.model.plan import Action, Change, Plan, Trouble
+from capacityd.model.plan import Action, Plan, Trouble
 from capacityd.model.published import annotation_text, is_annotated, published_in
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.waits import Wait, WaitReason
@@ -17,8 +17,7 @@ from capacityd.reconcile.decision import Circumstances, Decision, Entry
 from capacityd.reconcile.denial import condition_text, is_paused, sent_text
 from capacityd.reconcile.inputs import Inputs
 from capacityd.reconcile.memory import Memory
-from capacityd.reconcile.ownership import published_before
-from capacityd.reconcile.proof import Explained, troubles_of
+from capacityd.reconcile.proof import troubles_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,45 +45,34 @@ def make_plan(
 ) -> Plan:
     """Makes the plan. memory: of this Node (Memory.of_node()). device_plugins: the names that device plugins have
     registered; None: their list is unreadable."""
-    steps = _steps(node, device_plugins, memory, inputs, part)
-    changes = tuple(step.change for step in steps)
+    decisions = _decisions(node, device_plugins, memory, inputs, part)
+    changes = tuple(decision.change for decision in decisions)
     refuses = any(change.action is Action.REFUSE for change in changes)
     plan = Plan(
         node,
         changes,
         patch=None,
         published={change.key: change.published for change in changes if change.published is not None},
-        waits=tuple(step.wait for step in steps if step.wait),
-        lower_since={step.change.key: step.lower_since for step in steps if step.lower_since is not None},
-        due=tuple(step.change.key for step in steps if step.is_due),
+        waits=tuple(decision.wait for decision in decisions if decision.wait),
+        lower_since={
+            decision.entry.key: decision.lower_since for decision in decisions if decision.lower_since is not None
+        },
+        due=tuple(decision.entry.key for decision in decisions if decision.is_due),
         needs_device_plugins=device_plugins is None and refuses,
     )
-    plan = _with_patch(plan, steps, memory, inputs, part)
+    explained = {decision.entry.key: decision.trouble for decision in decisions if decision.trouble}
+    plan = _with_patch(plan, explained, memory, inputs, part)
     has_writes = plan.patch is not None or bool(plan.due)
     if part is WHOLE and has_writes and inputs.uptime < memory.limited_until:
         return _limited(plan, Wait(memory.limited_until, WaitReason.RATE_LIMIT), inputs.uptime)
     return plan
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """What a plan does to a key."""
-
-    change: Change
-    trouble: Trouble | None
-    lower_since: float | None
-    """Since when a reduction has been due; None: none is."""
-    wait: Wait | None
-    """Until when `lower_after` holds the reduction back; None: it does not."""
-    is_due: bool = False
-    """Whether the change was denied, and is to be tried again alone."""
-
-
-def _steps(
+def _decisions(
     node: NodeState, device_plugins: Collection[str] | None, memory: Memory, inputs: Inputs, part: Part
-) -> list[_Step]:
-    """The steps for all configured and published keys: the resources', then those of the labels, which follow."""
-    before = published_before(node, memory)
+) -> list[Decision]:
+    """The decisions about all configured and published keys: the resources, then the labels, which follow them."""
+    before = memory.published_on(node)
     annotated = published_in(node.annotation)
     circumstances = Circumstances(
         uptime=inputs.uptime,
@@ -96,7 +84,7 @@ def _steps(
         is_new_configuration=node.configuration not in (None, inputs.config.digest),
     )
 
-    def step(key: Key, reading: Reading | None) -> _Step:
+    def decision(key: Key, reading: Reading | None) -> Decision:
         entry = Entry(
             key,
             reading,
@@ -108,10 +96,10 @@ def _steps(
         return _allowed(decide(entry, circumstances), memory, inputs.uptime, part)
 
     keys = sorted({*inputs.configured_keys, *before})
-    steps = [step(key, inputs.readings.get(key.name)) for key in keys if not key.is_label]
-    published = {step.change.key.name: step.change.published for step in steps}
-    steps += [step(key, _label_reading(key, published, inputs)) for key in keys if key.is_label]
-    return steps
+    resources = [decision(key, inputs.readings.get(key.name)) for key in keys if not key.is_label]
+    published = {decided.entry.key.name: decided.published for decided in resources}
+    labels = [decision(key, _label_reading(key, published, inputs)) for key in keys if key.is_label]
+    return [*resources, *labels]
 
 
 def _label_reading(label: Key, published: Mapping[str, int | None], inputs: Inputs) -> Reading | None:
@@ -129,54 +117,48 @@ def _label_reading(label: Key, published: Mapping[str, int | None], inputs: Inpu
     return Absent(f"{label.name} is not published") if number is None else Quantity(number)
 
 
-def _allowed(decision: Decision, memory: Memory, uptime: float, part: Part) -> _Step:
-    """The step of a decision, as far as it is not denied and this part of the plan may make it."""
-    entry = decision.entry
-    change = Change(
-        entry.key,
-        decision.action,
-        stored=entry.stored,
-        desired=decision.desired,
-        published=decision.published,
-        reason=decision.reason,
-    )
-    step = _Step(change, decision.trouble, lower_since=decision.lower_since, wait=decision.wait)
-    if part.contains(entry.key):
-        return step
-    not_made = replace(change, published=entry.published)
-    if not change.action.writes:
-        return step if part.has_rest else replace(step, change=not_made)
-    if why := _why_denied(change, entry, memory, uptime):
-        trouble = decision.trouble or Trouble(ConditionReason.DENIED, why, entry.key)
-        denial = memory.denied.get(entry.key)
-        is_due = denial is not None and not denial.holds(sent_text(change), uptime)
-        return replace(step, change=replace(not_made, action=Action.DENY, reason=why), trouble=trouble, is_due=is_due)
+def _allowed(decision: Decision, memory: Memory, uptime: float, part: Part) -> Decision:
+    """The decision, as far as it is not denied and this part of the plan may carry it out."""
+    key, published = decision.entry.key, decision.entry.published
+    if part.contains(key):
+        return decision
+    if not decision.action.writes:
+        return decision if part.has_rest else replace(decision, published=published)
+    if why := _why_denied(decision, memory, uptime):
+        denial = memory.denied.get(key)
+        return replace(
+            decision,
+            instead=Action.DENY,
+            published=published,
+            reason=why,
+            trouble=decision.trouble or Trouble(ConditionReason.DENIED, why, key),
+            is_due=denial is not None and not denial.holds(sent_text(decision.change), uptime),
+        )
     if part.keys is None:
-        return step
-    return replace(step, change=replace(not_made, action=Action.HOLD))
+        return decision
+    return replace(decision, instead=Action.HOLD, published=published)
 
 
-def _why_denied(change: Change, entry: Entry, memory: Memory, uptime: float) -> str:
+def _why_denied(decision: Decision, memory: Memory, uptime: float) -> str:
     """Why a change is not made together with the others; "" if it is not denied."""
-    if change.key in memory.denied:
-        return memory.denied[change.key].text
+    if decision.entry.key in memory.denied:
+        return memory.denied[decision.entry.key].text
     annotation = memory.annotation_denied
-    changes_annotation = change.published != entry.published
+    changes_annotation = decision.published != decision.entry.published
     if annotation is not None and changes_annotation and is_paused(annotation, uptime):
         return annotation.text
     return ""
 
 
-def _with_patch(plan: Plan, steps: Sequence[_Step], memory: Memory, inputs: Inputs, part: Part) -> Plan:
-    """The plan with its patch, and with what is wrong once the patch is stored."""
+def _with_patch(plan: Plan, explained: Mapping[Key, Trouble], memory: Memory, inputs: Inputs, part: Part) -> Plan:
+    """The plan with its patch, and with what is wrong once the patch is stored. explained: as in troubles_of()."""
     node = plan.node
     patch = _patch_of_numbers(plan, memory, inputs.uptime)
-    held = {step.change.key for step in steps if step.wait}
-    explained = Explained({step.change.key: step.trouble for step in steps if step.trouble}, held)
     after = node.after(patch)
     if memory.annotation_denied is not None:  # one trouble says it for all keys
         after = replace(after, annotation=annotation_text(plan.published))
-    troubles = troubles_of(after, inputs, memory, explained)
+    held = {wait.key for wait in plan.waits if wait.key}
+    troubles = troubles_of(after, inputs, memory, explained, held)
     plan = replace(plan, troubles=troubles)
     if plan.changes or node.conditions or inputs.configuration_errors:
         if part.has_rest:

@@ -6,7 +6,6 @@ Whatever is not proved is trouble, even if no rule has named it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 
 from capacityd.model.key import Key
 from capacityd.model.node import ConditionReason, NodeState
@@ -20,23 +19,19 @@ _OVERWRITTEN = "another writer keeps changing what is published; another capacit
 """Contains no numbers: two agents write this message, and each would replace one with the other's numbers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Explained:
-    """What the decisions have found about the keys."""
+def troubles_of(
+    node: NodeState, inputs: Inputs, memory: Memory, explained: Mapping[Key, Trouble], held: Collection[Key]
+) -> tuple[Trouble, ...]:
+    """Everything that is wrong with a Node, most urgent first; empty if it is proved that nothing is.
 
-    troubles: Mapping[Key, Trouble]
-    """Key -> what keeps it from being published as read."""
-    held: Collection[Key]
-    """The keys whose reduction `lower_after` holds back."""
-
-
-def troubles_of(node: NodeState, inputs: Inputs, memory: Memory, explained: Explained) -> tuple[Trouble, ...]:
-    """Everything that is wrong with a Node, most urgent first; empty if it is proved that nothing is."""
+    explained: key -> what keeps it from being published as read, as decided. held: the keys whose reduction
+    `lower_after` holds back.
+    """
     found = [
         *_configuration_troubles(inputs),
         *_node_troubles(inputs, memory),
-        *_key_troubles(node, inputs, explained),
-        *_shortages(node, inputs, explained),
+        *_key_troubles(node, inputs, explained, held),
+        *_shortages(node, inputs, explained, held),
     ]
     urgency = list(ConditionReason)
     return tuple(sorted(found, key=lambda trouble: urgency.index(trouble.reason)))  # stable: then in this order
@@ -60,13 +55,15 @@ def _node_troubles(inputs: Inputs, memory: Memory) -> Iterator[Trouble]:
         yield Trouble(ConditionReason.DENIED, memory.annotation_denied.text)
 
 
-def _key_troubles(node: NodeState, inputs: Inputs, explained: Explained) -> Iterator[Trouble]:
+def _key_troubles(
+    node: NodeState, inputs: Inputs, explained: Mapping[Key, Trouble], held: Collection[Key]
+) -> Iterator[Trouble]:
     """Yields a trouble for each key that is not proved to be right."""
     published = published_in(node.annotation)
-    for key in sorted({*inputs.configured_keys, *published, *explained.troubles}):
-        if key in explained.troubles:
-            yield explained.troubles[key]
-        elif not _is_right(key, node, published, inputs, explained.held):
+    for key in sorted({*inputs.configured_keys, *published, *explained}):
+        if key in explained:
+            yield explained[key]
+        elif not _is_right(key, node, published, inputs, held):
             yield Trouble(ConditionReason.DENIED, f"{node.stored(key).text}, which is not as published", key)
 
 
@@ -84,7 +81,9 @@ def _is_right(key: Key, node: NodeState, published: Mapping[Key, int], inputs: I
     return key in held or number == (reading.value if isinstance(reading, Quantity) else None)
 
 
-def _shortages(node: NodeState, inputs: Inputs, explained: Explained) -> Iterator[Trouble]:
+def _shortages(
+    node: NodeState, inputs: Inputs, explained: Mapping[Key, Trouble], held: Collection[Key]
+) -> Iterator[Trouble]:
     """Yields a trouble for each resource that is less than `expect`, and in no other trouble.
 
     While `lower_after` holds a reduction back, the published number counts.
@@ -92,9 +91,9 @@ def _shortages(node: NodeState, inputs: Inputs, explained: Explained) -> Iterato
     published = published_in(node.annotation)
     for name, expected in sorted(inputs.config.expectations().items()):
         key, reading = Key(name), inputs.readings.get(name)
-        if key in explained.troubles or reading is None:
+        if key in explained or reading is None:
             continue
-        if key in explained.held:
+        if key in held:
             reading = Quantity(published.get(key, 0))
         if is_below(reading, expected):
             number = reading.value if isinstance(reading, Quantity) else 0

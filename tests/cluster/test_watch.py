@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from capacityd.model.errors import NodeMissing
-from capacityd.model.messages import NodeSeen, WatchTarget
+from capacityd.model.messages import NodeSeen
+from capacityd.model.watch_target import WatchTarget
 from capacityd.node import CredentialsCache, Machine, open_node
 from tests import ROOT
 from tests.cluster.agent import CLIENT, DONGLE

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from capacityd.model.messages import WatchTarget
+from capacityd.model.watch_target import WatchTarget
 from tests.support.nodes import node
 from tests.support.server import SILENCE, Listener, Request, answer, failure, read_request, serving
 
@@ -160,6 +160,6 @@ def watch_server(
                 server.close()
 
 
-def target_of(server: WatchServer, **more: Any) -> WatchTarget:
-    """A target at this server. more: further fields."""
-    return WatchTarget("the API server in /etc/kubeconfig", server.url, "n1", **more)
+def target_of(server: WatchServer, url: str = "", node: str = "n1", **more: Any) -> WatchTarget:
+    """A target at this server. url: by default the server's. more: further fields."""
+    return WatchTarget("the API server in /etc/kubeconfig", url or server.url, node, **more)

@@ -14,8 +14,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from capacityd.model.codec import decode_variant, encode, parse
-from capacityd.model.messages import NodeSeen, NotWatched, WatcherMessage, WatchTarget
+from capacityd.model.codec import decode_variant, parse
+from capacityd.model.messages import NodeSeen, NotWatched, WatcherMessage
+from capacityd.model.watch_target import WatchTarget
 from tests import ROOT
 from tests.support.watch_server import DEADLINE
 
@@ -56,7 +57,7 @@ class Watching:
             stderr=subprocess.PIPE,
         )
         assert self.process.stdin is not None
-        text = target if isinstance(target, str) else json.dumps(encode(target))
+        text = target if isinstance(target, str) else target.as_json()
         self.process.stdin.write(f"{text}\n".encode())
         self.process.stdin.flush()
         self._reader = threading.Thread(target=self._read)

@@ -130,39 +130,11 @@ NO_METRICS = MetricsResult("")
 
 
 @dataclass(frozen=True, slots=True)
-class WatchTarget:
-    """What the watcher watches, and with which credentials. Contains secrets, so it may only go through pipes."""
-
-    api_server: str
-    """The API server, as messages call it."""
-    server: str
-    """The URL."""
-    node: str
-    """The Node's name."""
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """The headers that say who sends the request."""
-    authority: str | None = None
-    """The certificates of the server's authorities; None: those of the system. Certificates and keys are PEM."""
-    verify: bool = True
-    """False accepts any server certificate."""
-    server_name: str | None = None
-    """The name in the server's certificate; None: the host in the URL."""
-    certificate: str | None = field(default=None, repr=False)
-    """The client certificate."""
-    key: str | None = field(default=None, repr=False)
-    """The client certificate's key."""
-    proxy: str | None = field(default=None, repr=False)
-    """The URL; None: no proxy."""
-    proxy_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """The headers for the proxy."""
-
-
-@dataclass(frozen=True, slots=True)
 class NodeToWatch:
     """The pass has used these credentials, so the watcher can."""
 
     target: str = field(repr=False)
-    """A WatchTarget as JSON. The resident process passes it on, and neither parses nor keeps it."""
+    """A WatchTarget (model/watch_target.py) as JSON. The resident process passes it on, and does not parse it."""
 
 
 Message: TypeAlias = Probed | CheckResult | NodeToWatch | PassResult | MetricsResult

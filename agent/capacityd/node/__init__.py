@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from capacityd.model.messages import WatchTarget
 from capacityd.model.node import Node
+from capacityd.model.watch_target import WatchTarget
 
 
 class Review(NamedTuple):

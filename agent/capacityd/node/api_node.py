@@ -14,8 +14,8 @@ from capacityd.model.errors import (
     NodeUnauthorized,
     NodeUnreachable,
 )
-from capacityd.model.messages import WatchTarget
 from capacityd.model.node import Event, NodeState, Patch
+from capacityd.model.watch_target import WatchTarget
 from capacityd.node import CredentialsCache, Machine, Review
 from capacityd.node.client import Client
 from capacityd.node.cluster_access import ClusterAccess
@@ -171,5 +171,5 @@ def _watch_target(access: ClusterAccess, node: str) -> WatchTarget:
         certificate=access.certificate,
         key=access.key,
         proxy=access.proxy,
-        proxy_headers=proxy_headers(access.proxy) or {},
+        proxy_headers=proxy_headers(access.proxy),
     )

@@ -7,17 +7,15 @@ adds what the library lacks. The library's classes for each API are not used: th
 from __future__ import annotations
 
 import json
-import weakref
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from http.client import IncompleteRead
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from capacityd.model.errors import NodeError
 from capacityd.model.node import NodeState, Patch
 from capacityd.node.cluster_access import ClusterAccess
-from capacityd.node.connection import USER_AGENT, VerifiedPool
+from capacityd.node.connection import USER_AGENT, Pool, ResponseTooLarge
 from capacityd.node.deadline import run_within
 from capacityd.node.documents.fields import InvalidDocument
 from capacityd.node.documents.node import node_state, reviewed_user
@@ -55,7 +53,7 @@ class Client:
         """Our user name according to the API server; "" until it is known."""
         with no_library_error(lambda e: from_transport_error(e, access)):
             self._rest = _rest_client(access)
-            self._pool = _Pool(self._rest.pool_manager, access, max_response_bytes=max_response_bytes)
+            self._pool = Pool(self._rest.pool_manager, access, max_response_bytes=max_response_bytes)
             self._rest.pool_manager = self._pool
 
     def read_node(self, name: str) -> NodeState:
@@ -129,7 +127,7 @@ class Client:
         """
 
         def explain(e: Exception) -> NodeError:
-            if isinstance(e, _ResponseTooLarge):
+            if isinstance(e, ResponseTooLarge):
                 return unexpected_response(call, f"more than {self._pool.max_response_bytes} bytes")
             if isinstance(e, UnicodeDecodeError):  # the library decodes the body of a response, up to version 36
                 return unexpected_response(call, "it is not text")
@@ -181,52 +179,3 @@ def _rest_client(access: ClusterAccess) -> Any:
     configuration.no_proxy = ""
     configuration.proxy_headers = proxy_headers(access.proxy)
     return client.ApiClient(configuration).rest_client
-
-
-class _ResponseTooLarge(Exception):
-    """A response that is larger than any expected one."""
-
-
-class _Response(NamedTuple):
-    """The attributes of a response that the library's versions use."""
-
-    status: int
-    reason: str
-    headers: Mapping[str, str]
-    data: bytes
-
-
-class _Pool:
-    """Wraps the library's urllib3 pool. Every request of every version of the library goes through request()."""
-
-    def __init__(self, pool: Any, access: ClusterAccess, max_response_bytes: int) -> None:
-        # Our own TLS contexts. The library accepts certificates and keys only as files, which stay in /tmp if the
-        # process is killed.
-        self._verified = VerifiedPool(pool, access)
-        self.max_response_bytes = max_response_bytes
-        self._pool = pool
-        weakref.finalize(self, pool.clear)  # urllib3 1.26 does not close its sockets by itself
-
-    def request(self, method: str, url: str, **options: Any) -> _Response:
-        """Sends one request. Raises HttpError for any status but 2xx, _ResponseTooLarge, and urllib3's errors."""
-        response = self._verified.request(method, url, **options)
-        try:
-            # The library itself would read a response of any size.
-            data = response.read(self.max_response_bytes + 1, decode_content=False)
-            if len(data) > self.max_response_bytes:
-                raise _ResponseTooLarge
-            if response.length_remaining:  # urllib3 does not check this, and would reuse the dead connection
-                raise IncompleteRead(data, response.length_remaining)
-            # Reuse the connection: the next request follows within milliseconds, and a TLS handshake costs more than a
-            # GET. urllib3 replaces a broken connection.
-            response.release_conn()
-        finally:
-            response.close()  # does nothing after release_conn()
-        if not 200 <= response.status <= 299:
-            # Raised here: the library's exceptions depend on its version, and none keeps a body that is not UTF-8.
-            raise HttpError(response.status, headers=dict(response.headers), body=data)
-        return _Response(response.status, reason=response.reason, headers=response.headers, data=data)
-
-    def clear(self) -> None:
-        """Closes all connections. For the library: version 37 calls clear() when its client is closed."""
-        self._pool.clear()

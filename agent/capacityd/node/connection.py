@@ -1,14 +1,17 @@
-"""What all connections to an API server have in common: how the server is verified, and the User-Agent."""
+"""The connections to an API server: urllib3's pool as the library's requests use it, with what both lack."""
 
 from __future__ import annotations
 
 import ssl
 import warnings
-from collections.abc import Iterator
-from typing import Any
+import weakref
+from collections.abc import Iterator, Mapping
+from http.client import IncompleteRead
+from typing import Any, NamedTuple
 
 from capacityd import __version__
 from capacityd.node.cluster_access import ClusterAccess
+from capacityd.node.refusal import HttpError
 from capacityd.node.tls import tls_contexts
 from capacityd.node.transport_errors import causes
 
@@ -17,24 +20,61 @@ _NOT_BY_THIS_AUTHORITY = (7, 20)
 """CERT_SIGNATURE_FAILURE and UNABLE_TO_GET_ISSUER_CERT_LOCALLY of OpenSSL's x509_vfy.h."""
 
 
-class VerifiedPool:
-    """Sends requests through a pool manager of urllib3, and verifies the server as client-go does.
+class ResponseTooLarge(Exception):
+    """A response that is larger than any expected one."""
 
-    Raises NodeUnauthorized if a certificate or key cannot be used.
+
+class _Response(NamedTuple):
+    """The attributes of a response that the library's versions use."""
+
+    status: int
+    reason: str
+    headers: Mapping[str, str]
+    data: bytes
+
+
+class Pool:
+    """Wraps the library's urllib3 pool. Every request of every version of the library goes through request().
+
+    It verifies the server as client-go does. Raises NodeUnauthorized if a certificate or key cannot be used.
     """
 
-    def __init__(self, pool: Any, access: ClusterAccess) -> None:
+    def __init__(self, pool: Any, access: ClusterAccess, max_response_bytes: int) -> None:
         self._contexts: Iterator[ssl.SSLContext] = iter(())  # those that were not tried yet
         if not access.is_without_tls:
             # Older kubernetes clients name certifi's authorities here. The context would trust these as well.
             pool.connection_pool_kw["ca_certs"] = None
+            # Our own TLS contexts. The library accepts certificates and keys only as files, which stay in /tmp if the
+            # process is killed.
             self._contexts = tls_contexts(access)
             pool.connection_pool_kw["ssl_context"] = next(self._contexts)
+        self.max_response_bytes = max_response_bytes
         self._pool = pool
         self._verify = access.verify
+        weakref.finalize(self, pool.clear)  # urllib3 1.26 does not close its sockets by itself
 
-    def request(self, method: str, url: str, **options: Any) -> Any:
-        """Sends one request. Returns urllib3's response, whose body is not read yet. Raises urllib3's errors."""
+    def request(self, method: str, url: str, **options: Any) -> _Response:
+        """Sends one request. Raises HttpError for any status but 2xx, ResponseTooLarge, and urllib3's errors."""
+        response = self._send(method, url, **options)
+        try:
+            # The library itself would read a response of any size.
+            data = response.read(self.max_response_bytes + 1, decode_content=False)
+            if len(data) > self.max_response_bytes:
+                raise ResponseTooLarge
+            if response.length_remaining:  # urllib3 does not check this, and would reuse the dead connection
+                raise IncompleteRead(data, response.length_remaining)
+            # Reuse the connection: the next request follows within milliseconds, and a TLS handshake costs more than a
+            # GET. urllib3 replaces a broken connection.
+            response.release_conn()
+        finally:
+            response.close()  # does nothing after release_conn()
+        if not 200 <= response.status <= 299:
+            # Raised here: the library's exceptions depend on its version, and none keeps a body that is not UTF-8.
+            raise HttpError(response.status, headers=dict(response.headers), body=data)
+        return _Response(response.status, reason=response.reason, headers=response.headers, data=data)
+
+    def _send(self, method: str, url: str, **options: Any) -> Any:
+        """Returns urllib3's response, whose body is not read yet."""
         # By default, urllib3 sends a request up to four times and follows redirects. retries=False turns off both.
         options |= {"preload_content": False, "retries": False}
         with warnings.catch_warnings():
@@ -50,6 +90,10 @@ class VerifiedPool:
                     if other is None:
                         raise
                     self._pool.connection_pool_kw["ssl_context"] = other
+
+    def clear(self) -> None:
+        """Closes all connections. For the library: version 37 calls clear() when its client is closed."""
+        self._pool.clear()
 
 
 def _is_by_another_authority(error: Exception) -> bool:

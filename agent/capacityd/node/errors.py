@@ -21,10 +21,9 @@ from capacityd.model.modules import import_failure
 from capacityd.model.text import printable
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.documents.fields import InvalidDocument
-from capacityd.node.documents.status import status_details
 from capacityd.node.identity import KUBELET_PREFIX, is_kubelet_of
 from capacityd.node.kubelet_kubeconfig import credentials_advice
-from capacityd.node.refusal import Call, HttpError, Refusal
+from capacityd.node.refusal import Call, HttpError, Refusal, refusal_of
 
 _ANONYMOUS = "system:anonymous"
 
@@ -71,10 +70,10 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
     any other           the content was denied                           NodeRejected
     ==================  ===============================================  =========================================
     """
-    refusal = Refusal(call, error, status_details(error.body, call.access.token))
-    status, details = refusal.status, refusal.details
-    if details.denied_by_admission and status < 500:
-        return _rejected(refusal, why=details.message)
+    refusal = refusal_of(call, error)
+    status = refusal.status
+    if refusal.denied_by_admission and status < 500:
+        return _rejected(refusal, why=refusal.message)
     if call.is_write and status == 409:
         return _conflict(refusal)
     if status == 410 and call.verb == "list":
@@ -87,9 +86,9 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
         return _not_recognised(call.access)
     if refusal.denies_any_content:
         return _forbidden(refusal)
-    if status == 404 and details.resource == "nodes":
+    if status == 404 and refusal.resource == "nodes":
         return _missing(call)
-    if status < 400 or not details.is_status:
+    if status < 400 or not refusal.is_status:
         return _no_api_server(refusal)
     return _rejected(refusal, why=refusal.reason)
 
@@ -130,7 +129,7 @@ def _list_expired(call: Call) -> ListExpired:
 def _unavailable(refusal: Refusal) -> NodeUnreachable:
     call, error = refusal.call, refusal.error
     # Not refusal.reason, which lists causes: the user cannot correct those of a server error.
-    why = refusal.details.message
+    why = refusal.message
     message = f"{call.access.api_server} is unavailable (HTTP {error.status}){_after_colon(why)}"
     if error.status >= 500 and call.is_write:
         if error.status == HTTPStatus.GATEWAY_TIMEOUT:
@@ -169,7 +168,7 @@ def _forbidden(refusal: Refusal) -> NodeForbidden:
     who = f'the identity "{printable(user)}"' if user else f"the identity in {call.access.kubeconfig}"
     return NodeForbidden(
         f"{who} may not {call.verb} {_target(call)} (HTTP 403): {_rights_advice(refusal)} The API server's message: "
-        f"{refusal.details.message}"
+        f"{refusal.message}"
     )
 
 

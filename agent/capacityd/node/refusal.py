@@ -1,13 +1,15 @@
-"""A request to the API server, and its response with a status other than 2xx."""
+"""A request to the API server, and its response with a status other than 2xx, which may contain a Status object."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from capacityd.model.quoting import length_text
+from capacityd.model.text import printable
 from capacityd.node.cluster_access import ClusterAccess
-from capacityd.node.documents.status import StatusDetails, quotable
 from capacityd.node.identity import KUBELET_PREFIX, is_kubelet_of
 
 _OTHER_NODE = re.compile(r'node "[^"]*" is not allowed to modify node "')
@@ -22,6 +24,15 @@ _FORBIDDEN_USER = re.compile(r'User "([^"]+)" cannot ')
 """The user's name in an authorizer's message.
 
 Source: forbiddenMessage in k8s.io/apiserver, pkg/endpoints/handlers/responsewriters/errors.go."""
+_DENIED_BY_ADMISSION = re.compile(r"""admission webhook ".*" denied the request|[Pp]olicy ['"].*['"] denied request""")
+"""The message of an admission webhook or policy. The HTTP status does not tell: webhooks use any from 400 on, policies
+one of three.
+
+Source: ToStatusErr in k8s.io/apiserver, pkg/admission/plugin/webhook/errors/statuserror.go;
+pkg/admission/plugin/policy/validating/dispatcher.go and generic/policy_dispatcher.go."""
+
+_MAX_QUOTED = 300
+"""Maximum length of a quoted text, in characters."""
 
 
 class HttpError(Exception):
@@ -68,7 +79,14 @@ class Refusal:
 
     call: Call
     error: HttpError
-    details: StatusDetails
+    is_status: bool = False
+    """Whether the response contains a Status object. The next fields are its content."""
+    message: str = ""
+    causes: tuple[str, ...] = ()
+    resource: str = ""
+    """The plural name of the requested resource, e.g. "nodes"."""
+    denied_by_admission: bool = False
+    """Whether an admission webhook or policy has denied the request."""
 
     @property
     def status(self) -> int:
@@ -78,12 +96,12 @@ class Refusal:
     @property
     def reason(self) -> str:
         """The causes of a validation error or, if there are none, the API server's message."""
-        return quotable("; ".join(self.details.causes) or self.details.message, token=None)
+        return quotable("; ".join(self.causes) or self.message, token=None)
 
     @property
     def is_from_starting_server(self) -> bool:
         """Whether the API server denied the request only because it is starting."""
-        return self.status == 403 and self.details.message.endswith(_NOT_READY)
+        return self.status == 403 and self.message.endswith(_NOT_READY)
 
     @property
     def is_from_intermediary(self) -> bool:
@@ -91,20 +109,20 @@ class Refusal:
 
         An empty body does not show who has responded.
         """
-        return not self.details.is_status and bool(self.error.body.strip())
+        return not self.is_status and bool(self.error.body.strip())
 
     @property
     def user(self) -> str:
         """The user name of the request; "" if it is unknown."""
         if self.call.user:
             return self.call.user
-        match = _FORBIDDEN_USER.search(self.details.message)
+        match = _FORBIDDEN_USER.search(self.message)
         return match[1] if match else ""
 
     @property
     def denies_impersonation(self) -> bool:
         """Whether the credentials may not act as the user that the kubeconfig names."""
-        return bool(self.call.access.impersonated) and "impersonate" in self.details.message
+        return bool(self.call.access.impersonated) and "impersonate" in self.message
 
     @property
     def is_to_other_kubelet(self) -> bool:
@@ -115,7 +133,7 @@ class Refusal:
         """
         if self.user.startswith(KUBELET_PREFIX) and not is_kubelet_of(self.user, self.call.node):
             return True
-        return _OTHER_NODE.search(self.details.message) is not None
+        return _OTHER_NODE.search(self.message) is not None
 
     @property
     def denies_any_content(self) -> bool:
@@ -128,7 +146,51 @@ class Refusal:
             return False
         if not self.call.is_write:  # there is no content that could be wrong
             return True
-        if not self.details.is_status:  # there is no message to judge by
+        if not self.is_status:  # there is no message to judge by
             return True
-        is_by_authorizer = _FORBIDDEN_USER.search(self.details.message) is not None
+        is_by_authorizer = _FORBIDDEN_USER.search(self.message) is not None
         return is_by_authorizer or self.is_to_other_kubelet or self.denies_impersonation
+
+
+def refusal_of(call: Call, error: HttpError) -> Refusal:
+    """Parses the body of a response. No text of the result contains the bearer token of the request."""
+    try:
+        document = json.loads(error.body)
+    except (ValueError, RecursionError):
+        return Refusal(call, error)
+    if not isinstance(document, dict) or document.get("kind") != "Status":
+        return Refusal(call, error)
+    details = document.get("details")
+    if not isinstance(details, dict):
+        details = {}
+    causes = details.get("causes")
+    if not isinstance(causes, list):
+        causes = []
+    token = call.access.token
+    texts = [quotable(_cause(cause), token) for cause in causes if isinstance(cause, dict)]
+    message = str(document.get("message") or "")
+    return Refusal(
+        call,
+        error,
+        is_status=True,
+        message=quotable(message, token),
+        causes=tuple(dict.fromkeys(texts)),  # several checks of a Node may report the same cause
+        resource=str(details.get("kind") or ""),  # despite its name, the plural name of the resource
+        denied_by_admission=_DENIED_BY_ADMISSION.search(message) is not None,
+    )
+
+
+def _cause(cause: Mapping[str, object]) -> str:
+    """The field and what is wrong with it."""
+    return ": ".join(str(cause[key]) for key in ("field", "message") if cause.get(key))
+
+
+def quotable(text: str, token: str | None) -> str:
+    """A text of the API server in the form in which messages quote it: printable, and of limited length.
+
+    If it contains the token, only its length.
+    """
+    if token and token in text:
+        return f"(a text with the token, {length_text(text)})"
+    text = printable(text.strip())
+    return text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}…"

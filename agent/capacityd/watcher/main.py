@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 
 from capacityd.linux.stderr import use_nonblocking_stderr
 from capacityd.linux.thread import start_thread
-from capacityd.watcher.target import Target
+from capacityd.model.watch_target import WatchTarget
 from capacityd.watcher.watcher import Watcher
 
 _STDIN = 0  # file descriptor
@@ -22,7 +21,7 @@ def main(_arguments: list[str]) -> int:
         return 0
     start_thread(_end_with_resident_process)
     try:
-        Watcher(Target(**json.loads(line))).run()
+        Watcher(WatchTarget.from_json(line)).run()
     except BrokenPipeError:  # the resident process has ended
         return 0
     return 1

@@ -17,10 +17,9 @@ from urllib.parse import urlsplit
 from capacityd.model.fingerprint import fingerprint
 from capacityd.model.pace import pause
 from capacityd.model.reasons import RetryCause
-from capacityd.watcher.connection import Connection, refusal
+from capacityd.model.watch_target import WatchTarget
+from capacityd.watcher.connection import Connection, WatchFailure, context_of, refusal
 from capacityd.watcher.deadline import Late
-from capacityd.watcher.target import Target, WatchFailure
-from capacityd.watcher.tls import context_of
 
 FIRST_EVENT = 5.0
 """Seconds until the first event, if the Node exists. An API server sends it at once."""
@@ -37,7 +36,7 @@ _NO_NODE = ""  # in place of a fingerprint
 class Watcher:
     """Watches the target's Node as long as the process lives. Times are of time.monotonic()."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: WatchTarget) -> None:
         self._target = target
         self._context: ssl.SSLContext | None = None
         self._seen_at: float | None = None

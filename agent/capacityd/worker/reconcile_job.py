@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections.abc import Iterable, Mapping
@@ -12,7 +11,6 @@ from dataclasses import replace
 from capacityd.discovery.runner import probe
 from capacityd.host.kubelet import device_plugin_names
 from capacityd.linux.clock import BOOT_SECONDS, uptime
-from capacityd.model.codec import encode
 from capacityd.model.errors import CapacitydError
 from capacityd.model.messages import JobRequest, Message, NodeToWatch, PassResult, Probed
 from capacityd.model.node import Node
@@ -131,7 +129,7 @@ class PassJob:
         text = pass_memory.to_text(memory)
         answer = answer_of(end, status, last.status, memory=text, credential_files=cache.files)
         if target := cache.target:
-            self.send(NodeToWatch(json.dumps(encode(target))))
+            self.send(NodeToWatch(target.as_json()))
         self.send(answer)
         # The last step of a pass: if the file can't be written, nothing else is lost.
         if metrics_result := metrics_file.replace(last.textfile, self._config, status):

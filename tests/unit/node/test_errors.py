@@ -24,9 +24,8 @@ from capacityd.model.errors import (
     NodeUnreachable,
 )
 from capacityd.node.cluster_access import ClusterAccess
-from capacityd.node.documents.status import quotable
 from capacityd.node.errors import from_http_status
-from capacityd.node.refusal import Call, HttpError
+from capacityd.node.refusal import Call, HttpError, quotable
 from capacityd.node.transport_errors import from_transport_error
 
 ACCESS = ClusterAccess("/etc/k.conf", "https://192.0.2.1:6443")

@@ -17,9 +17,9 @@ import pytest
 
 from capacityd.model.errors import NodeError, NodeRejected
 from capacityd.node import Machine, open_node
-from capacityd.node.documents.status import quotable
 from capacityd.node.kubeconfig import load
 from capacityd.node.proxy import proxy_headers
+from capacityd.node.refusal import quotable
 from tests.cluster.credentials import Authority
 from tests.support.nodes import node
 from tests.support.server import Request, answer, failure, read_request, review, serve

@@ -1,0 +1,58 @@
+"""TLS with the settings of client-go: which certificates of servers are accepted, and the client certificate.
+
+The rules of client-go are those of Go's crypto/x509. tests/clientgo/certificates.py lists where OpenSSL differs. The
+watcher imports this module, so the module imports little.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+def set_trust(context: ssl.SSLContext, authority: str | None, *, verify: bool) -> None:
+    """Makes a client's context accept the certificates of servers that client-go accepts.
+
+    authority: the certificates of the server's authorities, PEM; None: those of the system. verify: False accepts any
+    certificate. Raises ssl.SSLError or ValueError if the authority contains no usable certificate, or a damaged one.
+    """
+    # Unlike create_default_context(), this does not set VERIFY_X509_STRICT: the authorities of many clusters lack the
+    # key identifier that this flag requires.
+    # A trusted certificate need not be a root: it may be an intermediate, or the server's own.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    # Names are only in subjectAltName.
+    context.hostname_checks_common_name = False
+    # Go accepts RSA keys from 1024 bits, and no SHA-1. This is OpenSSL 3's level 1.
+    context.set_ciphers("DEFAULT:@SECLEVEL=1")
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif authority is None:
+        context.load_default_certs()
+    else:
+        # Comments may have any encoding.
+        context.load_verify_locations(cadata=authority.encode("ascii", "ignore").decode())
+
+
+def set_client_certificate(context: ssl.SSLContext, certificate: str, key: str) -> None:
+    """Makes the context present a client certificate. certificate, key: PEM.
+
+    Raises ssl.SSLError or ValueError if they are damaged, encrypted, or do not belong together.
+    """
+    with _memory_file(certificate) as certificate_file, _memory_file(key) as key_file:
+        # Without a password, OpenSSL would ask for one on the terminal if the key is encrypted.
+        context.load_cert_chain(certificate_file, key_file, password=lambda: "")
+
+
+@contextmanager
+def _memory_file(text: str) -> Iterator[str]:
+    """The path of a file that exists only in memory, until the context ends: OpenSSL requires files."""
+    fd = os.memfd_create("client-certificate")
+    try:
+        with open(fd, "wb", closefd=False) as f:
+            f.write(text.encode("latin-1", "replace"))
+        yield f"/proc/self/fd/{fd}"
+    finally:
+        os.close(fd)

@@ -196,7 +196,7 @@ def test_the_service_checks_passes_reloads_and_stops(running: Running) -> None:
     running.start()
     running.await_line("READY=1")
     running.await_line("STATUS=1 of 1 resources published")
-    assert running.ran(2) == ["check boot", "reconcile boot"]
+    assert running.ran(2) == ["check start", "reconcile start"]
     noted = running.status_file()
     first = running.process
     assert first
@@ -208,17 +208,17 @@ def test_the_service_checks_passes_reloads_and_stops(running: Running) -> None:
     running.signal(signal.SIGHUP)
     running.await_line("RELOADING=1")
     running.await_line("READY=1")
-    assert running.ran(5)[3:] == ["check config", "reconcile config"]
+    assert running.ran(5)[3:] == ["check configuration", "reconcile configuration"]
     for _ in range(2_000):
         running.signal(signal.SIGHUP)
-    assert running.ran(7)[5] == "check config"
+    assert running.ran(7)[5] == "check configuration"
     running.start()
     exit_status, errors = running.exits()
     assert (exit_status, "the service is already running" in errors) == (1, True)
     running.process = first
     assert running.end() == (0, "")
     running.await_line("STOPPING=1")
-    assert len([job for job in running.ran(7) if job == "check config"]) <= 30
+    assert len([job for job in running.ran(7) if job == "check configuration"]) <= 30
 
 
 @pytest.mark.parametrize("put", [Path.mkdir, os.mkfifo, lambda lock: lock.symlink_to(lock), lambda lock: lock.touch(0)])
@@ -251,7 +251,7 @@ def test_at_boot_the_first_pass_is_debounced_since_the_sources_are_open(running:
     running.start(_BOOTING)
     running.await_line("STATUS=waiting")
     (running.folder / "seats").write_text("4")
-    assert running.ran(2)[1:] == ["reconcile boot,file"]
+    assert running.ran(2)[1:] == ["reconcile file,start"]
 
 
 def test_a_resume_starts_a_pass(running: Running) -> None:
@@ -273,7 +273,7 @@ def test_a_resume_starts_a_pass(running: Running) -> None:
 def test_a_pass_without_a_result_is_logged_and_retried(running: Running, worker: str, message: str) -> None:
     running.stub(reconcile=worker)
     running.start()
-    assert running.ran(3)[:3] == ["check boot", "reconcile boot", "reconcile retry"]
+    assert running.ran(3)[:3] == ["check start", "reconcile start", "reconcile retry"]
     running.stub()
     running.await_line("READY=1")
     running.await_line("STATUS=1 of 1")
@@ -292,13 +292,13 @@ def test_what_a_pass_leaves_reaches_the_next_worker_unless_a_pass_is_lost(runnin
     running.await_line("STATUS=1 of 1")
     running.stub(reconcile="exit 1")
     running.signal(signal.SIGHUP)
-    assert running.ran(5)[2:] == [f"check config {long}", f"reconcile config {long}", "reconcile retry"]
+    assert running.ran(5)[2:] == [f"check configuration {long}", f"reconcile configuration {long}", "reconcile retry"]
 
 
 def test_a_worker_that_hangs_is_killed_and_the_pass_retried(running: Running) -> None:
     running.stub(reconcile="""echo '["Probed", {}]'; exec sleep 60""")
     running.start(_LITTLE_TIME)
-    assert running.ran(3)[:3] == ["check boot", "reconcile boot", "reconcile retry"]
+    assert running.ran(3)[:3] == ["check start", "reconcile start", "reconcile retry"]
     running.stub()
     running.await_line("STATUS=1 of 1")
     status, errors = running.end()
@@ -333,7 +333,7 @@ def test_an_unavailable_event_source_is_logged_once_and_reopened_at_a_reload(run
     running.publishes(_NO_INOTIFY.format(flag=running.folder / "freed"))
     (running.folder / "seats").write_text("4")
     running.signal(signal.SIGHUP)
-    assert running.ran(4)[2:] == ["check config", "reconcile config"]
+    assert running.ran(4)[2:] == ["check configuration", "reconcile configuration"]
     running.await_line("STATUS=1 of 1")
     (message,) = running.status_file().event_source_errors
     assert "fs.inotify.max_user_instances" in message
@@ -365,7 +365,7 @@ def test_an_unread_standard_error_blocks_nothing(running: Running) -> None:
         while True:
             os.write(writes, b"x" * 4096)
     os.set_blocking(writes, True)
-    running.stub(reconcile="""echo '["PassResult", {"failure": {"message": "nobody there"}}]'""")
+    running.stub(reconcile="""echo '["PassResult", {"error": "nobody there"}]'""")
     running.start(_PRINTS_A_WARNING, errors=writes)
     running.await_line("STATUS=nobody there")
     running.stub()
@@ -378,17 +378,17 @@ def test_an_unread_standard_error_blocks_nothing(running: Running) -> None:
 
 
 def test_a_pass_can_request_the_next_and_an_error_is_logged_once(running: Running) -> None:
-    running.stub(reconcile="""echo '["PassResult", {"failure": {"message": "nobody there", "retry_after": 0}}]'""")
+    running.stub(reconcile="""echo '["PassResult", {"error": "nobody there"}]'""")
     running.start()
     running.ran(5)
     running.stub(reconcile="""echo '["PassResult", {"requeue_after": 0.1}]'""")
-    while running.ran(5)[-2:] != ["reconcile requeue"] * 2:
+    while running.ran(5)[-2:] != ["reconcile retry"] * 2:
         running.await_line("STATUS=")
     assert running.end()[1].count("nobody there") == 1
 
 
 _DENIED = """echo '["Probed", {}]'
-echo '["PassResult", {"failure": {"message": "no token", "cause": "credentials", "credential_files": FILES}}]'"""
+echo '["PassResult", {"error": "no token", "credential_files": FILES}]'"""
 
 
 def test_files_that_may_end_an_error_are_watched_while_it_lasts(running: Running) -> None:
@@ -397,12 +397,12 @@ def test_files_that_may_end_an_error_are_watched_while_it_lasts(running: Running
     denied = _DENIED.replace("FILES", '["FOLDER/pki/token", "FOLDER/seats"]')
     running.stub(reconcile=denied)
     running.start()
-    assert running.ran(3)[1:] == ["reconcile boot", "reconcile credentials,retry"]
+    assert running.ran(3)[1:] == ["reconcile start", "reconcile credentials,retry"]
     running.await_line("STATUS=")
     running.await_line("STATUS=")
-    running.stub(reconcile="""echo '["PassResult", {"failure": {"message": "", "cause": "denied"}}]'""")
+    running.stub(reconcile="""echo '["PassResult", {"error": "another"}]'""")
     running.signal(signal.SIGHUP)
-    assert running.ran(5)[3:] == ["check config", "reconcile config,retry"]
+    assert running.ran(5)[3:] == ["check configuration", "reconcile configuration,retry"]
     running.stub(reconcile=denied)
     assert running.ran(6)[5:] == ["reconcile retry"], "another error does not change what is watched"
     for _ in range(3):
@@ -513,10 +513,10 @@ def test_the_check_and_its_pass_are_one_worker_if_it_waits(running: Running) -> 
     running.stub(check=_CHECKS_AND_PASSES)
     running.start()
     running.await_line("STATUS=1 of 1")
-    assert running.ran(2) == ["check boot", "same"]
+    assert running.ran(2) == ["check start", "same"]
     assert len(running.started()) == 1
     running.signal(signal.SIGHUP)
-    assert running.ran(4)[2:] == ["check config", "same"]
+    assert running.ran(4)[2:] == ["check configuration", "same"]
     assert len(running.started()) == 2
 
 

@@ -122,7 +122,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
 )
 VARIANTS = ("Probed", "CheckResult", "PassResult", "MetricsResult", "NodeSeen", "NotWatched")
-KEYS = ("config", "error", "failure", "requeue_after", "node", "status", "path", "fingerprint", "reason", "changed")
+KEYS = ("config", "error", "cause", "requeue_after", "node", "status", "path", "fingerprint", "reason", "changed")
 OUTPUT = st.lists(
     st.binary(max_size=60)
     | st.tuples(st.sampled_from(VARIANTS), st.dictionaries(st.sampled_from(KEYS), JSON, max_size=4)).map(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import subprocess
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,11 +11,9 @@ from typing import Any
 
 import pytest
 
-from capacityd.model.errors import CredentialsMissing, NodeError, NodeUnauthorized, NodeUnreachable
+from capacityd.model.errors import CredentialsMissing, NodeUnauthorized, NodeUnreachable
 from capacityd.node import kubelet_kubeconfig
-from capacityd.node.client import Client
 from capacityd.node.kubeconfig import load
-from tests.cluster.credentials import Authority
 
 SERVER = "https://192.0.2.1:6443"
 SECRET = "s3cr3t"
@@ -128,7 +124,7 @@ def test_a_kubeconfig_may_be_yaml_and_have_no_user(tmp_path: Path) -> None:
 
 WRONG: list[Any] = [
     *[(text, "is empty") for text in ("", "\n", "# only a comment\n", "---\n", "null", "{}")],
-    *[(text, "is invalid: the file is not a mapping") for text in ("[]", "0", "''")],
+    *[(text, "is invalid: the file is not a mapping") for text in ("[]", "0")],
     (f"token: {SECRET}\n  token: [{SECRET}", "is not valid YAML, line 2"),
     *[(text, "is not valid YAML") for text in ("[" * 600, f"current-context: !!bool {SECRET}")],
     ({"kind": "Config"}, "contains no current-context"),
@@ -141,10 +137,8 @@ WRONG: list[Any] = [
     (config(users=[]), "has no user that its context names"),
     (config({"server": ""}), "has no server such as"),
     (config({"server": "192.0.2.1:6443"}), "has no server such as"),
-    (config({"server": "https://h:99999"}), "has no server such as"),
     (config({"server": "https://me:s3cr3t@h"}), "has no server such as"),
     (config({"server": "https://h?token=s3cr3t"}), "has no server such as"),
-    (config({"server": "https://h\x1b"}), "has no server such as"),
     (config({"proxy-url": "socks5://h"}), "has an invalid proxy-url"),
     (config({"certificate-authority-data": "s3cr3t!"}), "certificate-authority-data is not base64"),
     (config({"certificate-authority": "/nonexistent/ca"}), " does not exist. Has the kubelet joined"),
@@ -166,8 +160,6 @@ WRONG: list[Any] = [
         config(user={"token": SECRET, "as": "u", "as-groups": ["g"]}),
         "uses as-groups: only the user can be impersonated",
     ),
-    (config(user={"token": SECRET, "as": "u", "as-uid": "1"}), "uses as-uid: "),
-    (config(user={"token": SECRET, "as": "u", "as-user-extra": {"a": ["b"]}}), "uses as-user-extra: "),
     (config(user={"token": SECRET, "as": "u\nX-Header: v"}), "names a user with invalid characters (as)"),
     (config(user={"token": SECRET, "as": ["u"]}), "as is not text"),
     (config(user={"exec": {"apiVersion": V1}}), "an exec plugin without a command"),
@@ -176,7 +168,6 @@ WRONG: list[Any] = [
     (config(user={"exec": {"apiVersion": V1, "command": "x", "interactiveMode": "Always"}}), "needs a terminal"),
     (config(user={"exec": {"apiVersion": "v9", "command": "x"}}), "an unsupported apiVersion; supported are"),
     (config(user={"exec": {"apiVersion": V1, "command": "no-such-plugin"}}), "is not installed or not executable"),
-    (config(user={"exec": {"apiVersion": V1, "command": "none", "installHint": "apt\x1b"}}), "not executable"),
     (config(user={"exec": {"apiVersion": V1, "command": "/dev/null"}}), "is not installed or not executable"),
 ]
 
@@ -190,18 +181,6 @@ def test_an_error_is_named_and_no_secret_is(tmp_path: Path, document: object, me
     assert "exec plugin" in str(raised.value) or path in str(raised.value)
     assert SECRET not in str(raised.value)
     assert str(raised.value).isprintable()
-
-
-@pytest.mark.parametrize("written_to", [False, True])
-def test_a_pipe_is_not_waited_for(tmp_path: Path, written_to: bool) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    writer = os.open(pipe, os.O_RDWR) if written_to else -1
-    for path in (str(pipe), written(tmp_path, config(user={"tokenFile": "pipe"}))):
-        with pytest.raises(NodeUnauthorized, match=f"{pipe}, cannot be read: Not a regular file"):
-            load(path)
-    if written_to:
-        os.close(writer)
 
 
 def missing(kubeconfig: str | None) -> tuple[str, ...]:
@@ -279,13 +258,6 @@ def test_a_plugin_gets_its_arguments_environment_and_cluster(tmp_path: Path) -> 
     }
 
 
-def test_a_plugin_is_found_in_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "bin").mkdir()
-    program(tmp_path / "bin", f"echo '{credential(token=SECRET)}'", "my-plugin")
-    monkeypatch.setenv("PATH", f"{tmp_path}/bin", prepend=":")
-    assert load(written(tmp_path, config(user={"exec": {"apiVersion": V1, "command": "my-plugin"}}))).token == SECRET
-
-
 def test_a_token_or_certificate_that_is_there_needs_no_plugin_and_data_no_file(tmp_path: Path) -> None:
     entry = {"apiVersion": V1, "command": program(tmp_path, "exit 1")}
     assert load(written(tmp_path, config(user={"exec": entry, "token": "t"}))).token == "t"
@@ -323,56 +295,6 @@ def test_a_plugin_that_fails_is_an_error_without_its_secret(tmp_path: Path, scri
     assert str(raised.value).isprintable()
 
 
-def test_a_plugin_that_cannot_be_started_is_an_error(tmp_path: Path) -> None:
-    path = plugin(tmp_path, "")
-    (tmp_path / "plugin").write_text("#!/nonexistent/interpreter\n")
-    with pytest.raises(NodeUnauthorized, match="could not be started: the interpreter in its first line"):
-        load(path)
-
-
-@pytest.mark.parametrize(
-    ("child", "ends"),
-    [
-        ("sleep 1000 & sleep 1000;", False),
-        ("sleep 1000 &", True),
-        ("(trap '' HUP TERM; sleep 1000; sleep 1000) &", True),
-    ],
-)
-def test_descendants_of_a_plugin_end_with_it(tmp_path: Path, child: str, ends: bool) -> None:
-    """The child keeps the pipes open. End-of-file on the pipe shows that the child has ended."""
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    path = plugin(tmp_path, f"exec 3>{pipe}; {child} echo '{credential(token=SECRET)}'")
-    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
-        if ends:
-            assert load(path).token == SECRET
-        else:
-            with pytest.raises(NodeUnreachable, match=r"did not end within 0\.2 s"):
-                load(path, plugin_timeout=0.2)
-        assert reader.communicate(timeout=10)[0] == b""
-
-
-def test_certificates_that_cannot_be_used_are_errors(tmp_path: Path) -> None:
-    authority = Authority.create(tmp_path / "authority")
-    pair = authority.client("system:node:n1", [], tmp_path / "one.pem").read_text()
-    other = authority.client("system:node:n2", [], tmp_path / "two.pem").read_text()
-    files = {"client-certificate": "certificate", "client-key": "key"}
-    path = written(tmp_path, config({"certificate-authority": str(authority.ca_file)}, files))
-    encrypted = subprocess.run(
-        ["openssl", "pkcs8", "-topk8", "-v2", "aes256", "-passout", "pass:x"],
-        input=pair,
-        capture_output=True,
-        text=True,
-    )
-    written(tmp_path, pair, "certificate")
-    written(tmp_path, pair, "key")
-    Client(load(path))
-    for key in (other[other.index("-----BEGIN EC") :], "damaged", encrypted.stdout):
-        written(tmp_path, key, "key")
-        written(tmp_path, pair[: pair.index("-----BEGIN EC")], "certificate")
-        unusable = r"client certificate in .* cannot be used|is encrypted with a password"
-        with pytest.raises(NodeUnauthorized, match=unusable):
-            Client(load(path))
-    bad = written(tmp_path, config({"certificate-authority-data": "eA=="}), "bad")
-    with pytest.raises(NodeError, match="contains no usable certificate"):
-        Client(load(bad))
+def test_a_plugin_that_does_not_end_in_time_is_unreachable(tmp_path: Path) -> None:
+    with pytest.raises(NodeUnreachable, match=r"did not end within 0\.2 s"):
+        load(plugin(tmp_path, "sleep 1000"), plugin_timeout=0.2)

@@ -17,14 +17,13 @@ import pytest
 
 from capacityd.model.errors import NodeError, NodeRejected
 from capacityd.node import Machine, open_node
-from capacityd.node.kubeconfig import load
 from capacityd.node.proxy import proxy_headers
 from capacityd.node.refusal import quotable
 from tests.cluster.credentials import Authority
 from tests.support.nodes import node
 from tests.support.server import Request, answer, failure, read_request, review, serve
 from tests.support.tls import serve_tls
-from tests.unit.node.test_credentials import V1, config, written
+from tests.unit.node.test_credentials import config, written
 
 TOKEN = "tOkEn.0123456789-abcdefghijklmnopqrstuvwxyz_MARK"
 PASSWORD = "pa/ss wörd-MARK"
@@ -129,12 +128,6 @@ def test_no_output_contains_credentials_that_a_server_quotes(
     assert not leaked(secrets, "".join(capfd.readouterr()))
 
 
-def test_the_credentials_are_not_in_their_repr(tmp_path: Path, kinds: dict[str, Kind]) -> None:
-    for kind in kinds.values():
-        cluster = {"proxy-url": f"http://{kind.proxy_user}h:1"} if kind.proxy_user else {}
-        assert not leaked(kind.secrets, repr(load(written(tmp_path, config(cluster, kind.user)))))
-
-
 @pytest.mark.parametrize(
     ("text", "quoted"),
     [
@@ -171,15 +164,6 @@ def test_no_output_contains_the_password_that_a_proxy_quotes(tmp_path: Path, kin
     assert not leaked(kind.secrets, outputs(raised.value))
     del raised
     gc.collect()
-
-
-def test_no_error_contains_the_arguments_of_a_plugin(tmp_path: Path) -> None:
-    """test_credentials.py tests the plugin's output."""
-    entry = {"apiVersion": V1, "command": "no-such-plugin", "env": [{"name": "A", "value": TOKEN}]}
-    path = written(tmp_path, config(user={"exec": entry | {"args": [TOKEN], "installHint": f"Bearer {TOKEN}"}}))
-    with pytest.raises(NodeError, match="the exec plugin") as raised:
-        open_node(path, None, Machine("host", None)).read()
-    assert not leaked((TOKEN,), outputs(raised.value))
 
 
 @pytest.mark.parametrize(

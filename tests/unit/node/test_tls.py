@@ -19,7 +19,7 @@ from tests.cluster.credentials import Authority, kubeconfig
 from tests.support import tls
 from tests.support.nodes import node
 from tests.support.server import Request, answer, read_request, review
-from tests.support.tls import Behaviour, answers, certificate
+from tests.support.tls import Behaviour, answers
 from tests.unit.node.test_api_node import USES
 
 
@@ -35,21 +35,6 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 Make = Callable[[Authority, Authority], Behaviour]
 # Each function gets the kubeconfig's authority and another authority.
 FAULTS: dict[str, tuple[Make, type[NodeError], str]] = {
-    "another-authority": (
-        lambda _, other: answers(script, other.server()),
-        NodeUnauthorized,
-        "the certificate authority in",
-    ),
-    "expired": (
-        lambda ours, _: answers(script, certificate(ours, "expired", days=-1)),
-        NodeUnauthorized,
-        "(certificate has expired). Is this machine's clock right?",
-    ),
-    "wrong-name": (
-        lambda ours, _: answers(script, certificate(ours, "named", names="DNS:elsewhere.example")),
-        NodeUnauthorized,
-        "presented a certificate for other names",
-    ),
     "refuses-us": (
         lambda ours, other: answers(script, ours.server(), other.ca_file),
         NodeUnauthorized,
@@ -61,12 +46,12 @@ FAULTS: dict[str, tuple[Make, type[NodeError], str]] = {
 }
 
 
-@pytest.mark.parametrize("by", ["token", "certificate"])
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_of_tls_is_an_error_and_the_next_request_succeeds(tmp_path: Path, fault: str, by: str) -> None:
+def test_a_fault_of_tls_is_an_error_and_the_next_request_succeeds(tmp_path: Path, fault: str) -> None:
+    """test_certificates.py tests the faults of the server's certificate."""
     authority, other = (Authority.create(tmp_path / name) for name in ("authority", "other"))
     pem = str(authority.client("system:node:n1", ["system:nodes"], tmp_path / "client.pem"))
-    user = {"token": "secret"} if by == "token" else {"client-certificate": pem, "client-key": pem}
+    user = {"client-certificate": pem, "client-key": pem}
     make, kind, message = FAULTS[fault]
     good, bad = answers(script, authority.server()), make(authority, other)
     with tls.serve_tls(bad) as server:

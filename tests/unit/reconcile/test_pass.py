@@ -9,7 +9,7 @@ import pytest
 
 from capacityd.model.errors import NodeConflict, NodeForbidden, NodeMissing, NodeUnreachable
 from capacityd.model.key import Key
-from capacityd.model.node import ANNOTATION, CONDITION, Condition, Patch
+from capacityd.model.node import ANNOTATION, Condition, Patch
 from capacityd.model.reading import Quantity, Reading
 from capacityd.model.waits import WaitReason
 from capacityd.reconcile.inputs import Inputs
@@ -46,27 +46,12 @@ def test_one_patch_carries_everything_and_is_guarded_by_uid_and_version(service:
     ]
 
 
-def test_a_second_pass_writes_nothing(service: Service) -> None:
-    service.make_pass(1000.0, a=FOUR)
-    service.make_pass(1010.0, a=FOUR)
-    service.restart()
-    service.make_pass(1020.0, a=FOUR)
-    assert len(service.node.patches) == 1
-
-
 def test_only_what_differs_is_in_the_patch(service: Service) -> None:
     service.make_pass(1000.0, a=FOUR, b=FOUR)
     service.node.set(A, "4", "1")
     service.make_pass(1010.0, a=FOUR, b=FOUR)
     last = service.node.patches[-1]
     assert last == Patch(UID, last.resource_version, allocatable={A: 4})
-
-
-def test_the_server_s_notation_of_a_number_is_no_difference(service: Service) -> None:
-    service.make_pass(1000.0, a=Quantity(1000))
-    service.node.set(A, "1k", "1e3")
-    service.make_pass(1010.0, a=Quantity(1000))
-    assert len(service.node.patches) == 1
 
 
 def times(server: ServerNode) -> tuple[str, str]:
@@ -95,14 +80,6 @@ def test_an_old_heartbeat_is_refreshed(service: Service, heartbeat: str, writes:
     ours["lastHeartbeatTime"] = f"2023-11-14T{heartbeat}"
     service.make_pass(10.0, a=FOUR)
     assert len(service.node.patches) == 1 + writes
-
-
-def test_several_conditions_of_the_type_become_one(service: Service) -> None:
-    ours = {"type": CONDITION, "status": "True", "reason": "Published", "message": "x"}
-    service.node.document["status"]["conditions"] = [{"type": "Ready", "status": "True"}, ours, ours]
-    service.make_pass(1000.0, a=FOUR)
-    assert service.node.condition == TRUE
-    assert service.node.patches[0].removes_conditions
 
 
 def test_without_the_setting_the_condition_is_removed(service: Service) -> None:
@@ -138,19 +115,6 @@ def test_a_lost_or_altered_annotation_is_restored(service: Service) -> None:
         assert (published(service.node), service.node.numbers) == ({A: 4}, {A: "4"})
 
 
-def test_the_remembered_number_counts_before_the_annotated_one(service: Service) -> None:
-    service.make_pass(1000.0, a=FOUR)
-    service.node.annotate(f'{{"{A}":9}}')
-    service.make_pass(1010.0, a=UNKNOWN)
-    assert (published(service.node), service.node.numbers) == ({A: 4}, {A: "4"})
-
-
-def test_without_a_memory_the_annotation_is_believed(service: Service) -> None:
-    service.node.document = node({A: "9"}, annotated={A: 9})
-    service.make_pass(1000.0, a=Quantity(11))
-    assert service.node.numbers == {A: "11"}
-
-
 def test_an_annotation_that_is_lost_with_the_memory_leaves_the_key_to_others(service: Service) -> None:
     service.make_pass(1000.0, a=FOUR, b=FOUR)
     service.node.annotate(None)
@@ -170,36 +134,6 @@ def test_a_forged_annotation_publishes_nothing_and_reaches_no_native_resource(se
         service.make_pass(at, a=FOUR)
     assert service.node.numbers == {"cpu": "8", B: "9", A: "4"}
     assert published(service.node) == {A: 4}
-
-
-def test_a_key_that_a_restored_etcd_brings_back_is_removed(service: Service) -> None:
-    service.make_pass(1000.0, a=FOUR, b=FOUR)
-    backup = json.loads(json.dumps(service.node.document))
-    service.make_pass(1010.0, a=FOUR)
-    service.make_pass(1020.0, a=FOUR)
-    assert service.node.numbers == {A: "4"}
-    service.node.change(backup)
-    service.make_pass(1030.0, a=FOUR)
-    service.make_pass(1040.0, a=FOUR)
-    assert (service.node.numbers, service.node.condition) == ({A: "4"}, TRUE)
-
-
-def test_a_new_image_with_fewer_resources_removes_what_it_no_longer_names(service: Service) -> None:
-    service.make_pass(1000.0, a=FOUR, b=FOUR)
-    service.restart()
-    service.make_pass(50.0, a=FOUR)
-    assert service.node.numbers == {A: "4", B: "4"}
-    service.make_pass(60.0, a=FOUR)
-    assert (service.node.numbers, service.node.condition) == ({A: "4"}, TRUE)
-
-
-def test_the_memory_of_another_node_does_not_count(service: Service) -> None:
-    service.make_pass(1000.0, a=FOUR)
-    service.node.document = node({A: "4", B: "4"})
-    service.node.document["metadata"]["uid"] = "another"
-    service.make_pass(1010.0, a=FOUR)
-    assert service.node.condition == ("False", "Refused")
-    assert service.memory.uid == "another"
 
 
 # --- others in between
@@ -315,12 +249,6 @@ def test_annotations_without_room_leave_the_condition(service: Service) -> None:
     service.make_pass(1070.0, a=FOUR)
     assert (service.node.numbers, service.node.condition) == ({A: "4"}, TRUE)
     assert service.node.state.configuration == "first"
-
-
-def test_a_policy_that_denies_the_annotation_denies_what_would_not_be_recorded(service: Service) -> None:
-    service.node.denies = lambda patch: "no annotation" if ANNOTATION in patch.annotations else ""
-    service.make_pass(1000.0, a=FOUR)
-    assert (service.node.numbers, service.node.condition) == ({}, ("False", "Denied"))
 
 
 def test_a_lost_annotation_that_may_not_be_restored_is_said(service: Service) -> None:
@@ -454,16 +382,6 @@ def test_six_writes_then_one_a_minute(service: Service) -> None:
         service.make_pass(1000.0 + second, a=Quantity(second))
         times += [second] * (service.node.attempts - before)
     assert times == [0, 1, 2, 3, 4, 5, 65, 125, 185, 245, 305, 365, 425, 485, 545]
-
-
-def test_a_limited_change_is_held_and_said(service: Service) -> None:
-    for second in range(6):
-        service.make_pass(1000.0 + second, a=Quantity(second))
-    end = service.make_pass(1010.0, a=Quantity(9))
-    assert end.outcome
-    (change,) = end.outcome.plan.changes
-    assert (change.action.value, change.desired) == ("hold", 9)
-    assert [(wait.reason, wait.key, wait.until) for wait in end.waits] == [(WaitReason.RATE_LIMIT, Key(A), 1065.0)]
 
 
 def test_a_person_s_intent_resets_the_limit_and_denials(service: Service) -> None:
@@ -686,14 +604,6 @@ def test_a_label_follows_its_resource_once_that_is_no_longer_denied(service: Ser
     service.node.denies = lambda _: ""
     service.make_pass(1060.0, a=FOUR)
     assert (service.node.numbers, service.node.state.labels, service.node.condition) == ({A: "4"}, {A: "4"}, TRUE)
-
-
-def test_a_label_that_is_no_longer_configured_is_removed_at_once(service: Service) -> None:
-    service.labels = {A}
-    service.make_pass(1000.0, a=FOUR)
-    service.labels = ()
-    service.make_pass(1010.0, a=FOUR)
-    assert (service.node.state.labels, service.node.numbers, service.node.condition) == ({}, {A: "4"}, TRUE)
 
 
 def test_a_foreign_label_is_refused_and_its_resource_is_published(service: Service) -> None:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import fcntl
 import functools
 import os
 import resource
 import select
 import signal
 import socket
-import struct
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Sequence
@@ -80,10 +78,6 @@ def _unshare() -> None:
     Path("/run/udev/control").touch()
 
 
-def ip(*arguments: str) -> None:
-    subprocess.run(["ip", *arguments], check=True)
-
-
 @alone
 def test_only_udev_events_of_the_configured_subsystems_start_a_pass() -> None:
     sender = UdevSender(Path("/proc/self/ns/net"))
@@ -107,26 +101,6 @@ def test_udev_events_of_network_links_are_those_of_links() -> None:
     for subsystem, reason in (("net", PassReason.NETWORK), ("usb", PassReason.DEVICES)):
         sender.send("add", "/devices/virtual/x", subsystem)
         assert sources.drain(sources.filenos()) == {reason}
-
-
-def _tap(name: str) -> int:
-    fd = os.open("/dev/net/tun", os.O_RDWR)
-    fcntl.ioctl(fd, 0x400454CA, struct.pack("16sH22x", name.encode(), 0x2 | 0x1000))  # TUNSETIFF, a TAP, plain
-    return fd
-
-
-@alone
-@pytest.mark.skipif(not os.access("/dev/net/tun", os.R_OK | os.W_OK), reason="needs /dev/net/tun")
-def test_a_change_of_the_carrier_or_the_name_of_an_interface_starts_a_pass() -> None:
-    tap = _tap("tap7")
-    ip("link", "set", "tap7", "up")
-    links = NetlinkEvents(KernelEvents.LINKS)
-    for carrier in (0, 1):
-        fcntl.ioctl(tap, 0x400454E2, struct.pack("i", carrier))  # TUNSETCARRIER
-        assert received(links) == {PassReason.NETWORK}
-    ip("link", "set", "tap7", "down")
-    ip("link", "set", "tap7", "name", "tap8")
-    assert received(links) == {PassReason.NETWORK}
 
 
 @alone

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import resource
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,6 @@ import pytest
 
 from capacityd.model.reasons import PassReason
 from capacityd.service.file_events import FileEvents
-from tests.support.forked import forked
 
 REASONS = {PassReason.FILE}
 
@@ -83,14 +81,6 @@ def test_each_name_of_one_file_starts_its_passes(tmp_path: Path) -> None:
     assert source.drain() == {PassReason.FILE, PassReason.DEVICES, PassReason.PLUGINS}
     write(tmp_path / "other")
     assert source.drain() == {PassReason.CREDENTIALS}
-
-
-@pytest.mark.parametrize("path", ["/", "/..", "//"])
-def test_the_root_folder_as_a_file_is_no_error(path: str) -> None:
-    """A folder is no file, but the detector reports this, not the event source."""
-    source = FileEvents({path: PassReason.FILE})
-    assert source.drain() == set()
-    source.close()
 
 
 def test_other_files_in_its_folder_are_ignored(seats: Path) -> None:
@@ -260,16 +250,6 @@ def test_an_overflow_starts_a_pass_and_the_source_continues(tmp_path: Path) -> N
     assert source.drain() == set()
     write(path)
     assert source.drain() == REASONS
-
-
-def test_no_free_inotify_instance_is_an_error(tmp_path: Path) -> None:
-    def code() -> str:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))  # EMFILE, as if no inotify instance were left
-        with pytest.raises(OSError, match="max_user_instances") as raised:
-            FileEvents({str(tmp_path / "seats"): PassReason.FILE})
-        return errno.errorcode[raised.value.errno or 0]
-
-    assert forked(code) == "EMFILE"
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.ENOMEM])

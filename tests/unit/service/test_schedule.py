@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capacityd.model.pace import SHORTEST_PAUSE, pause
+from capacityd.model.pace import SHORTEST_PAUSE
 from capacityd.model.reasons import PassReason, RetryCause
 from capacityd.service.event_rate import BURST, OFTEN_OF_PODS, PERIOD
 from capacityd.service.node_polls import FIRST_POLL, POLL_PERIOD
@@ -205,13 +205,6 @@ def test_a_pause_is_at_most_a_tenth_of_the_time_that_it_has_been_wrong(cause: Re
     for uniform, share in ((least, 2 / 3), (longest, 1.0)):
         for at, wait in pauses(after_boot(uniform), cause, 20_000.0).items():
             assert wait == pytest.approx(share * min(max(at / 10, SHORTEST_PAUSE[cause]), 600.0))
-
-
-def test_the_pause_of_an_error_does_not_depend_on_an_earlier_one() -> None:
-    schedule = after_boot(longest)
-    pauses(schedule, RetryCause.UNREACHABLE, 20_000.0)
-    schedule.failed(30_000.0, cause=RetryCause.OTHER)
-    assert schedule.wakes_at() == 30_000.0 + pause(RetryCause.OTHER, 0.0)
 
 
 def test_a_server_that_asks_for_time_gets_it_in_addition() -> None:
@@ -426,10 +419,3 @@ def test_a_change_is_prompt_unless_its_source_has_just_changed_nothing() -> None
     assert [reasons for _, reasons, _, _ in done] == [{mounts}, {links}, {links}, {links, mounts}]
     waits = [wait for *_, wait in done]
     assert waits == pytest.approx([DEBOUNCE, DEBOUNCE, DEBOUNCE, 5.0 + DEBOUNCE]), "any pass reads what has waited"
-
-
-def test_a_dock_whose_devices_appear_one_after_another_is_prompt() -> None:
-    """Only its last device is counted."""
-    events = [(0.0, False), (2.0, False), (3.0, False), (2.0, True)]
-    done = passes([(after, PassReason.DEVICES, change) for after, change in events])
-    assert [wait for *_, wait in done] == [pytest.approx(DEBOUNCE)] * 4

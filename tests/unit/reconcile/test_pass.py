@@ -115,6 +115,19 @@ def test_a_lost_or_altered_annotation_is_restored(service: Service) -> None:
         assert (published(service.node), service.node.numbers) == ({A: 4}, {A: "4"})
 
 
+def test_the_remembered_number_counts_before_the_annotated_one(service: Service) -> None:
+    service.make_pass(1000.0, a=FOUR)
+    service.node.annotate(f'{{"{A}":9}}')
+    service.make_pass(1010.0, a=UNKNOWN)
+    assert (published(service.node), service.node.numbers) == ({A: 4}, {A: "4"})
+
+
+def test_without_a_memory_the_annotation_is_believed(service: Service) -> None:
+    service.node.document = node({A: "9"}, annotated={A: 9})
+    service.make_pass(1000.0, a=Quantity(11))
+    assert service.node.numbers == {A: "11"}
+
+
 def test_an_annotation_that_is_lost_with_the_memory_leaves_the_key_to_others(service: Service) -> None:
     service.make_pass(1000.0, a=FOUR, b=FOUR)
     service.node.annotate(None)

@@ -19,11 +19,11 @@ def main(agent: str, folder: str, selection: str) -> None:
 
     from capacityd.model.codec import decode, parse
     from capacityd.model.messages import JobRequest
-    from capacityd.model.options import Selection, WorkerOptions
+    from capacityd.model.options import Selection
     from capacityd.model.reasons import Job, PassReason
     from capacityd.worker.main import work
 
-    worker = WorkerOptions(folder, decode(Selection, parse(selection.encode())))
+    selected = decode(Selection, parse(selection.encode()))
     pid = 0
     for order in map(str.strip, sys.stdin):
         if order == "start":
@@ -32,7 +32,8 @@ def main(agent: str, folder: str, selection: str) -> None:
                 nowhere = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(nowhere, 1)
                 os.dup2(nowhere, 2)
-                os._exit(work(worker, JobRequest(Job.RECONCILE, frozenset({PassReason.RESYNC}))))
+                request = JobRequest(Job.RECONCILE, frozenset({PassReason.RESYNC}))
+                os._exit(work(folder, selected, request))
             print("started", flush=True)
             continue
         if order == "kill":

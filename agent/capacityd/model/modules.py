@@ -10,7 +10,6 @@ from types import FrameType
 
 from capacityd.model.errors import CapacitydError
 
-
 PACKAGES = {
     "kubernetes": "kubernetes",
     "prometheus_client": "'capacityd[metrics]'",

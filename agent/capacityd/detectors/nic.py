@@ -88,15 +88,6 @@ def _product(host: Host, device: Device) -> Value:
     return product or None
 
 
-def _modalias(host: Host, device: Device) -> str | None:
-    """The modalias of the interface's PCI or USB device, with only vendor and product."""
-    bus, vendor, product = _ids(host, device)
-    # The letters and the number of digits are those of the kernel's scripts/mod/file2alias.c.
-    if bus == "pci":
-        return f"pci:v{vendor.upper().zfill(8)}d{product.upper().zfill(8)}"
-    return f"usb:v{vendor.upper().zfill(4)}p{product.upper().zfill(4)}" if bus else None
-
-
 def _link(host: Host, path: str) -> str | None:
     """The state of an interface's link: up if it can carry packets now, else down. None if the interface has
     disappeared."""
@@ -215,7 +206,6 @@ DETECTOR = DeviceDetector(
     model_keys=("vendor", "device"),
     defaults={"kind": "physical"},
     udev_subsystems=("net",),
-    modalias=_modalias,
     suggested_only_if={"system": False},
     kernel_events=frozenset({KernelEvents.LINKS}),
     system_events=frozenset({KernelEvents.ROUTES}),

@@ -11,8 +11,6 @@ from capacityd.schema.mistakes import NO_PCI_DOMAIN, SEPARATED_BY_BAR
 from capacityd.schema.value_types import Amount, Flag, HexId, Text
 
 _DEVICES = "/sys/bus/pci/devices"
-_MODALIAS_LETTERS = {"vendor": "v", "device": "d", "subsystem_vendor": "sv", "subsystem_device": "sd"}
-"""Attribute with an id -> the letters before the id in a modalias."""
 
 
 def find(host: Host) -> Iterator[Device]:
@@ -58,19 +56,6 @@ def _vf_number_reader(attribute: str) -> Callable[[Host, Device], Value]:
     return read
 
 
-def _modalias(host: Host, device: Device) -> str | None:
-    """The modalias in the format of the kernel's scripts/mod/file2alias.c; None if the device has disappeared."""
-    digits = {}
-    for attribute in (*_MODALIAS_LETTERS, "class"):
-        text = host.text(f"{device.path}/{attribute}") or ""
-        digits[attribute] = text.removeprefix("0x").upper()
-    if not all(digits.values()):
-        return None
-    ids = "".join(f"{letters}{digits[attribute].zfill(8)}" for attribute, letters in _MODALIAS_LETTERS.items())
-    code = digits["class"].zfill(6)
-    return f"pci:{ids}bc{code[:2]}sc{code[2:4]}i{code[4:]}"
-
-
 DETECTOR = DeviceDetector(
     name="pci",
     about="PCI functions; virtual functions (SR-IOV) count only with vf = true",
@@ -113,7 +98,6 @@ DETECTOR = DeviceDetector(
     model_keys=("vendor", "device"),
     defaults={"vf": False},
     udev_subsystems=("pci",),
-    modalias=_modalias,
     # Displays, sound and capture, co-processors, radio, encryption, accelerators. Pods do not use the other parts of a
     # machine (bridges, controllers, sensors). The detectors nic and disk count network cards and disks.
     suggested_only_if={"class": ["03", "04", "0b", "0d", "10", "12"]},

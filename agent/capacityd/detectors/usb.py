@@ -60,17 +60,6 @@ def _is_hub(host: Host, device: Device) -> Value:
     return None if has_disappeared else device_class == _HUB
 
 
-def _modalias(host: Host, device: Device) -> str | None:
-    """The modalias in the format of udev's rule (builtin hwdb --subsystem=usb). The kernel has modaliases only of
-    interfaces.
-
-    None: the device has disappeared.
-    """
-    vendor = host.text(f"{device.path}/idVendor")
-    product = host.text(f"{device.path}/idProduct")
-    return f"usb:v{vendor.upper()}p{product.upper()}" if vendor and product else None
-
-
 DETECTOR = DeviceDetector(
     name="usb",
     about="USB devices; hubs count only with hub = true",
@@ -98,7 +87,6 @@ DETECTOR = DeviceDetector(
     model_keys=("vendor", "product"),
     defaults={"hub": False},
     udev_subsystems=("usb",),
-    modalias=_modalias,
     vendor_name_key="manufacturer",
     model_name_key="model",
 )

@@ -15,7 +15,6 @@ from capacityd.host import cpu_memory
 from capacityd.host.ethtool import supported_modes
 from capacityd.host.file_text import MAX_ATTRIBUTE_BYTES, MAX_TABLE_BYTES, lines_of, stripped_lines, text_of
 from capacityd.host.filesystems import filesystem_size
-from capacityd.host.hwdb import look_up
 from capacityd.host.network import Link, addresses, links
 from capacityd.host.program import run_trusted
 from capacityd.host.regular_file import ABSENT, read_optional_text, read_regular, read_text, unreadable
@@ -119,7 +118,6 @@ class LiveHost:
 
     # Methods of Host that need nothing of this object.
     raw = staticmethod(read_text)
-    hardware_names = staticmethod(look_up)
     link_modes = staticmethod(supported_modes)
     default_interfaces = staticmethod(default_interfaces)
     addresses = staticmethod(addresses)

@@ -105,9 +105,6 @@ class Host(Protocol):
         This takes half as long as properties(), which matters for thousands of devices.
         """
 
-    def hardware_names(self, modalias: str) -> Mapping[str, str]:
-        """The properties in udev's hardware database for this modalias, such as ID_VENDOR_FROM_DATABASE."""
-
     def link_modes(self, interface: str) -> Sequence[str]:
         """The kernel's names of the link modes that an interface supports, such as 1000baseT/Full; empty if its driver
         reports none."""

@@ -106,10 +106,8 @@ class DeviceDetector:
     """Further ones that start a pass if a resource tests the key `system`."""
     required_subsystem: RequiredSubsystem | None = None
     """The key that limits the enumeration to some subsystems. None: the detector always enumerates all devices."""
-    modalias: Callable[[Host, Device], str | None] | None = None
-    """For `devices`: returns the device's key in the hardware database, hwdb(7)."""
     vendor_name_key: str | None = None
-    """For `devices`: the key whose value names the vendor. None: only the hardware database names it."""
+    """For `devices`: the key whose value names the vendor. None: only udev names it, from the hardware database."""
     model_name_key: str | None = None
     """For `devices`: the key whose value names the model."""
     suggested_only_if: Mapping[str, object] = field(default_factory=dict)

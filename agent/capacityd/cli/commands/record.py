@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import json
 import os
@@ -18,7 +17,7 @@ from capacityd.host.recording.privacy import without_identifiers
 from capacityd.host.recording.recorder import Recorder
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.linux.atomic_file import replace_file
-from capacityd.model.errors import HostError, UsageError
+from capacityd.model.errors import UsageError
 from capacityd.model.host import Host, machine_id
 from capacityd.model.text import printable
 from capacityd.schema.device import DeviceDetector
@@ -44,7 +43,6 @@ def record(options: Options) -> int:
         host = LiveHost()
         attributes = {name for detector in _device_detectors() for name in detector.attributes}
         recording = Recorder(host, attributes).run()
-        recording["hardware_names"] = _hardware_names(host, recording)
         unreadable = _unreadable(recording)
     else:
         recording = read_recording(options.selection.machine)
@@ -77,27 +75,6 @@ def _devices(recording: Recording) -> int:
     """The number of recorded devices, also of those that udev does not know: each has a link to its subsystem."""
     links = recording.get("links", {})
     return len([path for path in links if path.startswith("/sys/devices/") and path.endswith("/subsystem")])
-
-
-def _hardware_names(host: Host, recording: Recording) -> dict[str, dict[str, str]]:
-    """Modalias -> property -> value, for the recorded devices, from the hardware database of the recorded machine.
-
-    The machine that replays the recording may have another database, or none.
-    """
-    recorded_machine = RecordedHost(recording)
-    modaliases: set[str | None] = set()
-    for detector in _device_detectors():
-        if detector.modalias is not None:
-            with contextlib.suppress(HostError):  # the recording lacks what this detector reads to find devices
-                for device in detector.find(recorded_machine):
-                    with contextlib.suppress(HostError):  # the device has no modalias that could be read
-                        modaliases.add(detector.modalias(recorded_machine, device))
-    hardware_names = {}
-    for modalias in sorted(filter(None, modaliases)):
-        known = dict(host.hardware_names(modalias))
-        if known:
-            hardware_names[modalias] = known
-    return hardware_names
 
 
 def _device_detectors() -> Iterator[DeviceDetector]:

@@ -166,28 +166,19 @@ def _why_gone(host: Host, device: Device) -> str:
 
 
 def _names(host: Host, detector: DeviceDetector, device: Device, values: Mapping[str, Value]) -> tuple[str, str]:
-    """Vendor and model from the hardware database; otherwise from the device itself; "" if unknown."""
+    """Vendor and model from the hardware database, hwdb(7), in which udev looks up the ids of a vendor; otherwise from
+    the device itself; "" if unknown."""
     own_vendor = _name_in(values, detector.vendor_name_key)
     own_model = _name_in(values, detector.model_name_key)
     if not own_model:
         # The vendor replaces the missing model: starter.py names a resource after the model.
         own_vendor, own_model = "", own_vendor
-    known = _names_in_database(host, detector, device)
+    known: Mapping[str, str] = {}
+    if "vendor" in detector.model_keys:
+        with suppress(HostError):  # udev does not know the device (yet)
+            known = host.properties(device.path)
     vendor = _without_suffixes(known.get(_VENDOR_PROPERTY, ""))
     return vendor or own_vendor, known.get(_MODEL_PROPERTY) or own_model
-
-
-def _names_in_database(host: Host, detector: DeviceDetector, device: Device) -> Mapping[str, str]:
-    """The device's properties in the hardware database. If that lacks the model, also those in udev: the machine's own
-    rules may set them."""
-    names: Mapping[str, str] = {}
-    if detector.modalias is None:
-        return names
-    with suppress(HostError):  # udev does not know the device (yet)
-        names = host.hardware_names(detector.modalias(host, device) or "")
-        if _MODEL_PROPERTY not in names:
-            names = {**names, **host.properties(device.path)}
-    return names
 
 
 def _name_in(values: Mapping[str, Value], key: str | None) -> str:

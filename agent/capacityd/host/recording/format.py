@@ -81,7 +81,6 @@ RECORDING_PARTS: Mapping[str, Any] = {
     "left_out": Mapping[str, tuple[str, ...]],
     "folders": tuple[str, ...],  # existing paths without recorded contents
     "properties": Mapping[str, Mapping[str, str]],  # path of a device -> name -> value
-    "hardware_names": Mapping[str, Mapping[str, str]],  # modalias -> property of hwdb(7) -> value
     "link_modes": Mapping[str, tuple[str, ...]],  # interface -> names of the link modes that it supports
     "link_kinds": Mapping[str, str],  # interface -> kind, as "ip -details link" shows it
     "linked_interfaces": Mapping[str, str],  # interface -> the interface that it uses, or ""

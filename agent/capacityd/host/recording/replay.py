@@ -56,10 +56,6 @@ class RecordedHost:
         known = self.properties(device)
         return next((known[name] for name in names if known.get(name)), None)
 
-    def hardware_names(self, modalias: str) -> Mapping[str, str]:
-        known = self._recording.get("hardware_names", {}).get(modalias, {})
-        return {printable(name): printable(value) for name, value in known.items()}
-
     def link_modes(self, interface: str) -> Sequence[str]:
         return list(self._answer("link_modes", interface, subject=f"the link modes of {printable(interface)}"))
 

@@ -47,6 +47,7 @@ _DENIED = [version(1, TRUE, 2), version(12, FALSE, 2), version(110, TRUE, 3)]
         (_LATE, [TWO, THREE], [], "true_only_while_right"),
         (_LATE, [TWO, THREE], [Span("role", 5, 60)], ""),
         (_LATE, [TWO, THREE], [Span("mount", 9, 30)], ""),
+        (_LATE, [TWO, THREE], [Span("inotify", 5, 25), Span("mount", 9, 30)], ""),
         (_LATE, [TWO, Change(10, {NAME: None})], [], "true_only_while_right"),
         (_ZEROED, [TWO], [], "true_only_while_right"),
         (_DENIED, [TWO, THREE], [], "right_in_time"),

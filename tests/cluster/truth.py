@@ -104,10 +104,13 @@ def _changes(changes: Iterable[Change]) -> Iterator[Observation]:
 
 
 def _spans(spans: Iterable[Span]) -> Iterator[Observation]:
-    for span in spans:
-        if trouble := _TROUBLES.get(span.kind):
-            yield observations.Begins(span.begin - 1.0, trouble)
-            yield observations.Ends(span.end + (MINUTE if span.kind in _UNSEEN else 0.0), trouble)
+    known = [span for span in spans if span.kind in _TROUBLES]
+    for span in known:
+        trouble = _TROUBLES[span.kind]
+        # Of two faults that overlap, and that the judge calls the same, the later end counts.
+        end = max(other.end for other in known if _TROUBLES[other.kind] is trouble and other.begin <= span.end)
+        yield observations.Begins(span.begin - 1.0, trouble)
+        yield observations.Ends(end + (MINUTE if span.kind in _UNSEEN else 0.0), trouble)
 
 
 def is_right(version: Version, wanted: Mapping[str, int | None]) -> bool:

@@ -11,7 +11,7 @@ run := iproute2 python3 python3-kubernetes python3-psutil python3-pyudev python3
 	python3-tomli python3-urllib3 python3-yaml
 # The tests need these. systemd creates the machine id by which capacityd recognises its Node. Go builds the control plane;
 # Debian's Go can download the version that go.mod names.
-test := $(run) ca-certificates ethtool fish go-md2man groff-base linux-libc-dev man-db openssl procps \
+test := $(run) ca-certificates ethtool go-md2man groff-base linux-libc-dev man-db openssl procps \
 	python3-prometheus-client python3-shtab python3-venv python3-wcwidth systemd udev util-linux zsh \
 	$(if $(shell command -v go),,golang-go)
 # To build the .deb and a release, and to test them.

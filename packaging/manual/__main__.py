@@ -31,7 +31,6 @@ MADE: dict[str, Callable[[], str]] = {
     "capacityd.toml.5": pages.manual_of_files,
     "kubectl-capacityd.1": pages.manual_of_kubectl,
     "capacityd.bash": lambda: completion("bash"),
-    "capacityd.fish": lambda: completion("fish"),
     "_capacityd": lambda: completion("zsh"),
     "prometheusrule.yaml": prometheus_rule,
     "reference.md": pages.reference,

@@ -166,32 +166,3 @@ def test_shells_complete_commands_options_and_files(name: str, tmp_path: Path) -
             os.write(terminal, f"capacityd {typed}\n".encode())
             expected = "".join(f"got<{word}>" for word in words)
             assert expected in output_until(terminal, r"got<[^%]*>\r?\n"), typed
-
-
-def test_fish_completes_commands_options_and_files(tmp_path: Path) -> None:
-    """fish can print its completions without a terminal."""
-    (tmp_path / "capacityd.fish").write_text(made("capacityd.fish"))
-    (tmp_path / "a file.json").write_text("")
-    offered = {
-        "dev": "devices",
-        "devices file": "filesystem",
-        "probe --js": "--json",
-        "--json st": "status",
-        "config sh": "show",
-        "config z": "",
-        "--machine a": "a file.json",
-        "--machine 'a file.json' pro": "probe",
-        "probe --expl": "--explain",
-        "devices --expl": "",
-    }
-    script = 'source capacityd.fish; for line in $argv; complete -C "capacityd $line"; echo ---; end'
-    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "LC_ALL": "C.UTF-8"}
-    command = ["fish", "--private", "-c", script, *offered]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PATIENCE)
-    answers = done.stdout.split("---\n")[:-1]
-    assert done.stderr == ""
-    completed = {
-        line: [word.partition("\t")[0] for word in answer.splitlines()]
-        for line, answer in zip(offered, answers, strict=True)
-    }
-    assert completed == {line: [word] if word else [] for line, word in offered.items()}

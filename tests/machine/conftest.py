@@ -15,7 +15,7 @@ from tests.cluster.processes import wait_until, workspace
 from tests.machine.image import debian_12, image
 from tests.machine.node import CLOUD_INIT, node_files
 from tests.machine.qemu import BOOT, VirtualMachine, drive, nic, peer, virtual_machine
-from tests.package.packages import NO_TESTS, build, copy_sources
+from tests.package.packages import build, copy_sources
 
 DONGLE, NIC, PORT = "example.com/dongle", "example.com/nic-mbps", "example.com/port-mbps"
 SCRATCH, NVME = "example.com/scratch-gib", "example.com/nvme"
@@ -95,7 +95,7 @@ def node() -> Iterator[Node]:
     with ExitStack() as stack:
         folder, pool = stack.enter_context(workspace()), stack.enter_context(ThreadPoolExecutor())
         tree = pool.submit(debian_12)
-        package = pool.submit(build, copy_sources(folder / "sources"), folder / "package", environment=NO_TESTS)
+        package = pool.submit(build, copy_sources(folder / "sources"), folder / "package")
         cluster = stack.enter_context(control_plane())  # in parallel to the two above
         name = cluster.node_name()
         disk = image(folder / "system", tree.result(), [package.result()], node_files(cluster, name, HARDWARE))

@@ -9,21 +9,20 @@ from collections.abc import Iterator
 import pytest
 
 from tests.package.machine import Machine, machine
-from tests.package.packages import NO_TESTS, Packages, build_packages, built_packages
+from tests.package.packages import Packages, build_packages, built_packages
 from tests.package.trees import RELEASES
 
 
 @pytest.fixture(scope="session")
-def packages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Packages:
-    """The packages, built once for all workers. The build runs the unit tests, unless all chosen tests are short."""
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Packages:
+    """The packages, built once for all workers, without the unit tests of the build."""
     alone = "PYTEST_XDIST_WORKER" not in os.environ
     top = tmp_path_factory.getbasetemp() if alone else tmp_path_factory.getbasetemp().parent
     with open(top / "packages.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if (top / "packages").exists():
             return built_packages(top / "packages")
-        short = all(item.get_closest_marker("short") for item in request.session.items)
-        return build_packages(top / "packages", NO_TESTS if short else {})
+        return build_packages(top / "packages")
 
 
 # Debian 12 is marked whole, because tests/machine runs the package on Debian 12.

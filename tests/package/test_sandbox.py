@@ -278,11 +278,10 @@ def test_a_host_name_that_comes_later_is_seen(served: Machine) -> None:
 
 
 def test_a_configuration_that_the_sandbox_hides_is_read(served: Machine) -> None:
-    for place in ("/root/odd name:1.toml", "/tmp/a/seats.toml"):
-        served.write(place, '[resources."example.com/seats"]\nstatic = { quantity = 3 }\n')
-        assert as_service(served, f"--config={place}") == {"example.com/seats": 3}
-        output = served.run("capacityd", "probe", "--as-service", "--explain", f"--config={place}").stdout
-        assert output.startswith("example.com/seats: 3\n")
+    place = "/root/odd name:1.toml"
+    served.write(place, '[resources."example.com/seats"]\nstatic = { quantity = 3 }\n')
+    output = served.run("capacityd", "probe", "--as-service", "--explain", f"--config={place}").stdout
+    assert output.startswith("example.com/seats: 3\n")
 
 
 def test_the_service_receives_events_of_udev(served: Machine) -> None:

@@ -19,7 +19,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
@@ -51,18 +50,6 @@ class Moment(Enum):
     SENT = "sent"  # the API server may be carrying it out
     UNANSWERED = "unanswered"  # the API server has carried out the request, but the answer never reaches the pass
     ANSWERED = "answered"  # the pass has the answer, and may be saving its record
-
-
-@dataclass(frozen=True, slots=True)
-class Kills:
-    """The results of a number of kills."""
-
-    moments: Mapping[Moment, int]
-    """For each moment, how many passes were still running when they were killed."""
-    ended: int
-    """How many passes had ended before they could be killed."""
-    written: int
-    """How often the Node was as wanted after the kill."""
 
 
 class Killer:
@@ -102,14 +89,11 @@ def killer(s: Service) -> Iterator[Killer]:
         process.stdin.close()
 
 
-def run(cluster: Cluster, proxy: Proxy, count: int, seed: int, every: int = 0) -> Kills:
-    """Kills this many running passes. Raises AssertionError if the Node is wrong afterwards.
-
-    every: the number of kills between two progress messages; 0: no messages.
-    """
+def run(cluster: Cluster, proxy: Proxy, count: int, seed: int) -> Counter[Moment]:
+    """Kills this many running passes. Returns how many at each moment. Raises AssertionError if the Node is wrong
+    afterwards."""
     chance = random.Random(seed)
     moments: Counter[Moment] = Counter()
-    ended = written = 0
     with service(cluster, bare(), name=f"kills-{seed}") as s, killer(s) as passes:
         files = {name: s.folder / name.partition("/")[2] for name in NAMES}
         wanted = dict.fromkeys(NAMES, 0)
@@ -141,14 +125,10 @@ def run(cluster: Cluster, proxy: Proxy, count: int, seed: int, every: int = 0) -
             proxy.fault(_kill(passes, judged, moment, delay, answers, over), "PATCH", f"/api/v1/nodes/{s.node}/status")
             passes.start()
             assert over.wait(PATIENCE), f"seed {seed}: no PATCH"
-            moments[moment] += answers[0]
-            ended += not answers[0]
-            if every and answers[0] and not moments.total() % every:
-                print(f"{moments.total()} kills: {_shown(moments)}", flush=True)
+            moments[moment] += answers[0]  # else it had ended before
             judged.changed(Writer.CAPACITYD)
             now = _published(s)
             assert now in (before, wanted), f"seed {seed}, {moment} after {delay}: {before} to {wanted} became {now}"
-            written += now == wanted
             judged.forgets()
             judged.has(readings)
             passes.start()
@@ -157,7 +137,7 @@ def run(cluster: Cluster, proxy: Proxy, count: int, seed: int, every: int = 0) -
             left = f"seed {seed}, {moment} after {delay}: the next pass has left {_published(s)}, not {wanted}"
             assert not judged.faults(), f"{left}: {judged.faults()}"
             assert s.condition()["status"] == "True", s.condition()
-    return Kills(moments, ended, written)
+    return moments
 
 
 def _published(s: Service) -> Mapping[str, int] | None:
@@ -193,21 +173,14 @@ def _kill(
     return action
 
 
-def _shown(moments: Mapping[Moment, int]) -> str:
-    return ", ".join(f"{number} when the PATCH was {moment.value}" for moment, number in moments.items())
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     with control_plane(binaries=programs(pinned(), None)) as cluster, fault_proxy(cluster) as proxy:
-        kills = run(cluster, proxy, options.kills, options.seed, every=10)
-    print(_shown(kills.moments))
-    print(
-        f"{kills.written} of all had written; {kills.ended} had ended before; every Node was right after the next pass"
-    )
+        for moment, number in run(cluster, proxy, options.kills, options.seed).items():
+            print(f"{number} kills when the PATCH was {moment.value}")
 
 
 if __name__ == "__main__":

@@ -12,5 +12,4 @@ pytestmark = pytest.mark.protocol
 
 
 def test_a_pass_is_killed_around_its_patch(cluster: Cluster, proxy: Proxy) -> None:
-    kills = run(cluster, proxy, 10, seed=1)
-    assert sum(kills.moments.values()) == 10
+    assert run(cluster, proxy, 10, seed=1).total() == 10

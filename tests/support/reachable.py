@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from pathlib import Path
-
-from tests import ROOT
 
 
 def make_reachable(folder: Path) -> None:
@@ -16,16 +13,3 @@ def make_reachable(folder: Path) -> None:
         if path == top:
             return
         path.chmod(0o755)
-
-
-def reachable_agent(folder: Path) -> Path:
-    """A copy of agent/ below this folder that other users can run.
-
-    They may be unable to enter the project's own folder (in /root), or its files (a checkout with the umask 077).
-    """
-    agent = folder / "agent"
-    shutil.copytree(ROOT / "agent" / "capacityd", agent / "capacityd", ignore=shutil.ignore_patterns("__pycache__"))
-    for path in agent.rglob("*"):
-        path.chmod(0o755)
-    make_reachable(agent)
-    return agent

@@ -69,7 +69,6 @@ def test_it_publishes_watches_and_withdraws(cluster: Cluster, s: Service) -> Non
         assert (node["status"]["capacity"][DONGLE], node["metadata"]["labels"][DONGLE]) == ("1", "1")
         assert (condition_of(node) or {})["status"] == "True"
         assert s.watched
-        assert s.status()["impersonated"] == f"system:node:{s.node}"
         s.stop()
         s.cli("withdraw", status=0)
     assert {r.code for r in requests.all()} == {200, 201}

@@ -27,7 +27,7 @@ from capacityd.worker import journal, metrics_file, pass_memory, runtime_files, 
 from capacityd.worker.active_config import active_config
 from capacityd.worker.answer import answer_of
 from capacityd.worker.pass_memory import PassMemory
-from capacityd.worker.pass_state import PassStatus, other_writers
+from capacityd.worker.pass_state import PassStatus
 from capacityd.worker.runtime_files import CheckedConfig
 from capacityd.worker.selection import host_of, node_of
 
@@ -121,8 +121,6 @@ class PassJob:
         """Answers the service, and writes the files and the journal."""
         last, review = self._last, cache.review
         status = self._status(end)
-        if review and review.impersonated:
-            status = replace(status, impersonated=review.user)
         self._show(status)
         self.log(journal.pass_entries(end, status, last.status))
         memory = PassMemory(end.memory, status, review, textfile=self._config.settings.textfile)
@@ -156,7 +154,6 @@ class PassJob:
             waits=end.waits,
             condition_denied=denied.text if denied else "",
             succeeded_at=last.succeeded_at if end.error else now,
-            impersonated="",
         )
         outcome = end.outcome
         if outcome is None:
@@ -172,7 +169,6 @@ class PassJob:
             ),
             troubles=outcome.plan.troubles,
             condition=node.condition,
-            others=other_writers(node, outcome.plan.published, self.device_plugins()),
             read_at=now,
             written_at=now if outcome.is_written else last.written_at,
         )

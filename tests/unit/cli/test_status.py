@@ -24,7 +24,6 @@ from capacityd.model.plan import Action, Trouble
 from capacityd.model.reading import Quantity, Unknown
 from capacityd.model.reasons import Activity
 from capacityd.model.waits import Wait, WaitReason
-from capacityd.worker.pass_state import Writer
 from tests.support.terminals import DEGRADED, HEALTHY, NOW, RUNNING, UPTIME, ServiceFiles, kept, shown
 
 NAME = "example.com/dongle"
@@ -180,19 +179,6 @@ def test_a_service_that_has_written_nothing_yet_is_running(tmp_path: Path) -> No
         status, text = shown("status --json", RUNTIME_DIRECTORY=str(tmp_path))
         assert (status, json.loads(text)["running"], json.loads(text)["pid"]) == (0, True, None)
         assert "(PID ?), no reconcile pass completed yet" in shown("status", RUNTIME_DIRECTORY=str(tmp_path))[1]
-
-
-def test_resources_of_other_writers_are_listed() -> None:
-    """A configured resource has its own row, which names its writer."""
-    others = {
-        "a.example/theirs": Writer.UNKNOWN,
-        NAME: Writer.UNKNOWN,
-        "b.example/x": Writer.DEVICE_PLUGIN,
-    }
-    status, text = shown("status", passed(others=others))
-    assert status == 0
-    assert "not capacityd's: a.example/theirs (another writer's), b.example/x (a device plugin's)\n" in text
-    assert json.loads(shown("status --json", passed(others=others))[1])["other_resources"] == others
 
 
 def test_json_has_every_field_of_the_report() -> None:

@@ -14,7 +14,6 @@ from capacityd.model.fingerprint import fingerprint
 from capacityd.model.node import CONDITION, ConditionReason
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.schema.config import Settings
-from capacityd.worker.pass_state import Writer
 from tests.support.nodes import node
 from tests.unit.reconcile.doubles import FOUR, UNKNOWN, A, B
 from tests.unit.worker.job import Worker
@@ -72,13 +71,6 @@ def test_a_condition_that_is_not_to_be_written_is_not_missed(
     worker.make_pass(1000.0, "start", **readings)
     assert not worker.status.condition_denied
     assert worker.status.observe is settings.observe
-
-
-def test_resources_of_other_writers_have_their_writer_in_the_status(worker: Worker) -> None:
-    worker.node.document = node({"cpu": "2", "hugepages-2Mi": "0", PLUGIN: "3", THEIRS: "7"})
-    worker.device_plugins = frozenset({PLUGIN})
-    worker.make_pass(1000.0, "start", a=FOUR)
-    assert worker.status.others == {PLUGIN: Writer.DEVICE_PLUGIN, THEIRS: Writer.UNKNOWN}
 
 
 def test_the_service_gets_the_watchers_hash_of_the_node(worker: Worker) -> None:

@@ -31,7 +31,7 @@ from capacityd.reconcile.memory import Memory
 from capacityd.schema.config import Config, Resource, Table
 from capacityd.worker import pass_memory, runtime_files
 from capacityd.worker.pass_memory import PassMemory
-from capacityd.worker.pass_state import PassStatus, Writer
+from capacityd.worker.pass_state import PassStatus
 from capacityd.worker.runtime_files import CheckedConfig
 from tests import ROOT
 from tests.support.forked import forked
@@ -66,11 +66,9 @@ STATUS = PassStatus(
     troubles=(Trouble(ConditionReason.UNKNOWN, "it did not end", Key(A)),),
     condition=Condition("False", "Unknown", "unknown: b", 1.0, "2026-11-24T20:00:00Z"),
     condition_denied="a policy",
-    others={"vendor.example/gpu": Writer.DEVICE_PLUGIN},
     succeeded_at=1.0,
     read_at=1.0,
     written_at=2.0,
-    impersonated="system:node:n1",
 )
 PASS_MEMORY = PassMemory(MEMORY, STATUS, Review("system:node:n1", "n1", "hash"), "/srv/x.prom")
 SERVICE = ServiceStatus(

@@ -80,7 +80,6 @@ def _report(directory: str, now: float, current_uptime: float, unit: UnitState |
         stale_reason=stale_reason,
         pass_running=running_status.pass_running,
         condition_denied=last_pass.condition_denied,
-        other_resources=last_pass.others,
         slow_activity=running_status.slow_activity,
         slow_since=running_status.slow_since or None,
         metrics_error=last_status.metrics_error,
@@ -89,7 +88,6 @@ def _report(directory: str, now: float, current_uptime: float, unit: UnitState |
         not_watched=running_status.not_watched,
         changed_files=_changed_files(running_status.configuration_files, active_hash=last_pass.configuration),
         starts_at_boot=_starts_at_boot(unit) if service else None,
-        impersonated=last_pass.impersonated or None,
         running=service is not None,
         pid=service.pid or None if service else None,
     )

@@ -10,7 +10,6 @@ from capacityd.model.node import ConditionReason
 from capacityd.model.reasons import Activity
 from capacityd.model.text import duration_text
 from capacityd.model.waits import WaitReason
-from capacityd.worker.pass_state import Writer
 
 _HEADER = ("RESOURCE", "READING", "CAPACITY", "ALLOCATABLE", "EXPECT", "NOTE")
 _EXPECT_COLUMN = _HEADER.index("EXPECT")
@@ -22,7 +21,6 @@ _ACTIVITIES = {
     Activity.NODE: ("the reconcile pass", "the API server, the kubeconfig's exec plugin, or a user's command"),
 }
 """Activity -> the slow task, and what it waits for."""
-_WRITERS = {Writer.DEVICE_PLUGIN: "a device plugin's", Writer.UNKNOWN: "another writer's"}
 
 
 def print_status(report: StatusReport, problems: Sequence[Problem], *, now: float, uptime: float) -> None:
@@ -38,7 +36,6 @@ def print_status(report: StatusReport, problems: Sequence[Problem], *, now: floa
     if report.has_pass:
         print_line()
         _print_resources(report)
-        _print_other_resources(report)
         _print_waits(report, uptime)
 
 
@@ -51,14 +48,6 @@ def _print_problems(report: StatusReport, problems: Sequence[Problem]) -> None:
         print_line(problem.message, sign="!")
         if problem.advice:
             print_line(f"→ {problem.advice}", indent=2)
-
-
-def _print_other_resources(report: StatusReport) -> None:
-    """Prints the extended resources that are neither configured nor capacityd's."""
-    in_table = {row.name for row in report.resources if not row.key.is_label}
-    others = [f"{name} ({_WRITERS[writer]})" for name, writer in report.other_resources.items() if name not in in_table]
-    if others:
-        print_line(f"not capacityd's: {', '.join(others)}")
 
 
 def _print_waits(report: StatusReport, uptime: float) -> None:
@@ -106,10 +95,9 @@ def _summary(report: StatusReport, *, degraded: bool) -> str:
     if not report.has_pass:
         return f"{running}, no reconcile pass completed yet"
     node = f"Node {report.node}" if report.node else "no Node yet"
-    impersonated = f", as {report.impersonated}" if report.impersonated else ""
     observed = " is not written (observe = true)" if report.observe else ""
     health = "degraded" if degraded else "healthy"
-    return f"{running}, {health}; {node}{impersonated}{observed}"
+    return f"{running}, {health}; {node}{observed}"
 
 
 def _times(report: StatusReport, now: float) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from capacityd.model.errors import Cause
 from capacityd.model.key import Key, Kind
@@ -11,7 +10,6 @@ from capacityd.model.node import ConditionReason
 from capacityd.model.plan import Trouble
 from capacityd.model.reasons import Activity, PassReason
 from capacityd.model.waits import Wait
-from capacityd.worker.pass_state import Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +95,6 @@ class StatusReport:
     """What is wrong with the Node, most urgent first."""
     condition_denied: str = ""
     """Why the API server does not store the condition; "" if it does."""
-    other_resources: Mapping[str, Writer] = field(default_factory=dict)
-    """Name -> writer, for the Node's extended resources that capacityd does not publish."""
     watched_since: float | None = None
     """None: the Node is not watched."""
     not_watched: str = ""
@@ -107,8 +103,6 @@ class StatusReport:
     """The files that make the configuration differ from the one that the service uses."""
     starts_at_boot: bool | None = None
     """None: unknown, or the service was not started by systemd."""
-    impersonated: str | None = None
-    """The user as whom the service acts; None: the user of its credentials."""
 
     @property
     def has_pass(self) -> bool:

@@ -112,10 +112,9 @@ def working() -> Recording:
 
 
 def numbers() -> Recording:
-    """Numbers in files: confidential VMs, and classes of service for the cache."""
+    """Numbers in files: how many confidential VMs the processor can run."""
     capacity = {"/sys/fs/cgroup/misc.capacity": "tdx 31\nsev 10\nsev_es 5\n"}
-    classes = {"/sys/fs/resctrl/info/L3/num_closids": "16\n"}
-    return merge(bare(), files({**capacity, **classes}))
+    return merge(bare(), files(capacity))
 
 
 def mounted() -> Recording:
@@ -157,7 +156,6 @@ TRUTH: dict[str, dict[str, int]] = {
     "port-up": {"network": 3, "working": 1},
     "tdx-vm": {"files": 31},
     "sev-vm": {"files": 15},
-    "l3-class": {"files": 15},
 }
 UNKNOWN = {  # (recipe, machine) -> why the quantity is unknown
     **{
@@ -167,7 +165,7 @@ UNKNOWN = {  # (recipe, machine) -> why the quantity is unknown
     },
     **{
         (need, machine): "is not part of the recording"
-        for need in ("tdx-vm", "sev-vm", "l3-class")
+        for need in ("tdx-vm", "sev-vm")
         for machine in {*ALL} - {"files"}
     },
 }

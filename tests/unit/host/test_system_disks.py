@@ -51,54 +51,6 @@ def with_disks(*parts: Recording) -> RecordedHost:
     return machine(A, B, C, nvme(), *parts)
 
 
-@pytest.mark.parametrize(
-    ("names", "host"),
-    [
-        ("sda", with_disks(mounts(ROOT, UNPRIVILEGED))),
-        ("sda", with_disks(mounts(ROOT, OVER, ("/mnt/a\\040b", "8:32", "ext4", "/dev/sdc")))),
-        *(
-            ("sda sdb", with_disks(mounts(ROOT, (point, "8:17", "vfat", "/dev/sdb1"))))
-            for point in ("/boot", "/boot/efi", "/efi", "/etc", "/usr", "/var")
-        ),
-        ("sda sdb", with_disks(CRYPT, VOLUME, mounts(("/", "253:1", "ext4", "/dev/mapper/vg-root")))),
-        # A container's root file system is on a disk that Docker needs. A volume is on a disk of the pod.
-        ("sda sdb", with_disks(mounts(ROOT, (f"/var/lib/docker/devicemapper/mnt/{ID}", "8:17", "ext4", "/dev/sdb1")))),
-        ("sda", with_disks(mounts(ROOT, (f"/var/lib/kubelet/plugins/kubernetes.io/csi/x/{ID}/globalmount", *ON_B)))),
-        ("sda sdb", with_disks(RAID, mounts(("/", "9:128", "ext4", "/dev/md127p1")))),
-        ("nvme6n1", with_disks(MULTIPATH, mounts(("/", "259:5", "ext4", "/dev/nvme6n1p1")))),
-        ("sda sdb", with_disks(mounts(ROOT, swaps=[("/dev/sdb1", "partition")]))),
-        *(("sda", with_disks(swap(name))) for name in ("ram1", "zram0", "nbd0", "rbd0")),
-        ("sda sdc", with_disks(mounts(ROOT, DATA, swaps=SWAP_FILE))),
-        ("sda sdc", with_disks(mounts(DATA, ROOT, swaps=SWAP_FILE))),  # the innermost mount counts, in any order
-        ("sda", with_disks(mounts(DATA, ROOT, swaps=[("/swapfile", "file")]))),
-        # A later mount hides an earlier one. "/my database" only shares a prefix with another mount point.
-        ("sda sdb", with_disks(mounts(ROOT, DATA, OVER, BESIDE, swaps=SWAP_FILE))),
-        ("sda", with_disks(files({"/proc/self/mountinfo": FEWEST_FIELDS, "/proc/swaps": "Filename\n"}))),
-        # A btrfs mount has a made-up device number, and names only one of its devices.
-        ("sda sdb", with_disks(of_pool("1", sda2="sda2", sdb1="sdb1"), of_pool("2", sdc="sdc"), mounts(BTRFS))),
-        # Another file system has lost a device.
-        *(
-            ("sda sdb", with_disks(of_pool("2", sda2="sda2", sdb1="sdb1"), of_pool(pool, sdc="gone"), mounts(BTRFS)))
-            for pool in ("1", "3")
-        ),
-        ("sdb", with_disks(mounts(BTRFS))),
-        ("sda", with_disks(CRYPT, mounts(("/", "0:25", "btrfs", "/dev/mapper/my\\040root")))),
-        ("sda", with_disks(BY_UUID, mounts(("/", "0:25", "btrfs", "/dev/disk/by-uuid/01")))),
-        ("sda sdb", with_disks(mounts(("/", "0:25", "bcachefs", "/dev/sda2:/dev/sdb1")))),
-        # systemd-gpt-auto-generator mounts the root disk's boot partitions at the first access.
-        ("sda", with_disks(GENERATED, mounts(ROOT, AUTOMOUNT))),
-        ("sda", with_disks(GENERATED, mounts(ROOT, AUTOMOUNT, ("/efi", "8:1", "vfat", "/dev/sda1")))),
-        ("sda sdb", with_disks(mounts(ROOT, AUTOMOUNT, ("/efi", "8:17", "vfat", "/dev/sdb1")))),
-        ("sda", with_disks(mounts(ROOT, USR, ETC))),  # system extensions are on the disks of the layers below
-        ("sda sdb", with_disks(mounts(ROOT, ("/usr", "8:17", "squashfs", "/dev/sdb1"), USR))),
-        *(("", with_disks(mounts(("/", "0:25", kind, "server:/root")))) for kind in ("nfs4", "tmpfs", "virtiofs")),
-    ],
-)
-def test_disks_below_the_systems_mounts_are_the_systems(names: str, host: RecordedHost) -> None:
-    disks = system_disks(host)
-    assert (sorted(disks.names), disks.incomplete_because) == (names.split(), "")
-
-
 ROOT_RAID = stacked("md0", ["sda2"], "9:0")
 POOL = merge(
     stacked("dm-0", ["sdb1"], "253:0", dm=("vg-meta", "LVM-m")),
@@ -170,6 +122,44 @@ def journals(*names: str) -> Recording:
 @pytest.mark.parametrize(
     ("names", "host"),
     [
+        ("sda", with_disks(mounts(ROOT, UNPRIVILEGED))),
+        ("sda", with_disks(mounts(ROOT, OVER, ("/mnt/a\\040b", "8:32", "ext4", "/dev/sdc")))),
+        *(
+            ("sda sdb", with_disks(mounts(ROOT, (point, "8:17", "vfat", "/dev/sdb1"))))
+            for point in ("/boot", "/boot/efi", "/efi", "/etc", "/usr", "/var")
+        ),
+        ("sda sdb", with_disks(CRYPT, VOLUME, mounts(("/", "253:1", "ext4", "/dev/mapper/vg-root")))),
+        # A container's root file system is on a disk that Docker needs. A volume is on a disk of the pod.
+        ("sda sdb", with_disks(mounts(ROOT, (f"/var/lib/docker/devicemapper/mnt/{ID}", "8:17", "ext4", "/dev/sdb1")))),
+        ("sda", with_disks(mounts(ROOT, (f"/var/lib/kubelet/plugins/kubernetes.io/csi/x/{ID}/globalmount", *ON_B)))),
+        ("sda sdb", with_disks(RAID, mounts(("/", "9:128", "ext4", "/dev/md127p1")))),
+        ("nvme6n1", with_disks(MULTIPATH, mounts(("/", "259:5", "ext4", "/dev/nvme6n1p1")))),
+        ("sda sdb", with_disks(mounts(ROOT, swaps=[("/dev/sdb1", "partition")]))),
+        *(("sda", with_disks(swap(name))) for name in ("ram1", "zram0", "nbd0", "rbd0")),
+        ("sda sdc", with_disks(mounts(ROOT, DATA, swaps=SWAP_FILE))),
+        ("sda sdc", with_disks(mounts(DATA, ROOT, swaps=SWAP_FILE))),  # the innermost mount counts, in any order
+        ("sda", with_disks(mounts(DATA, ROOT, swaps=[("/swapfile", "file")]))),
+        # A later mount hides an earlier one. "/my database" only shares a prefix with another mount point.
+        ("sda sdb", with_disks(mounts(ROOT, DATA, OVER, BESIDE, swaps=SWAP_FILE))),
+        ("sda", with_disks(files({"/proc/self/mountinfo": FEWEST_FIELDS, "/proc/swaps": "Filename\n"}))),
+        # A btrfs mount has a made-up device number, and names only one of its devices.
+        ("sda sdb", with_disks(of_pool("1", sda2="sda2", sdb1="sdb1"), of_pool("2", sdc="sdc"), mounts(BTRFS))),
+        # Another file system has lost a device.
+        *(
+            ("sda sdb", with_disks(of_pool("2", sda2="sda2", sdb1="sdb1"), of_pool(pool, sdc="gone"), mounts(BTRFS)))
+            for pool in ("1", "3")
+        ),
+        ("sdb", with_disks(mounts(BTRFS))),
+        ("sda", with_disks(CRYPT, mounts(("/", "0:25", "btrfs", "/dev/mapper/my\\040root")))),
+        ("sda", with_disks(BY_UUID, mounts(("/", "0:25", "btrfs", "/dev/disk/by-uuid/01")))),
+        ("sda sdb", with_disks(mounts(("/", "0:25", "bcachefs", "/dev/sda2:/dev/sdb1")))),
+        # systemd-gpt-auto-generator mounts the root disk's boot partitions at the first access.
+        ("sda", with_disks(GENERATED, mounts(ROOT, AUTOMOUNT))),
+        ("sda", with_disks(GENERATED, mounts(ROOT, AUTOMOUNT, ("/efi", "8:1", "vfat", "/dev/sda1")))),
+        ("sda sdb", with_disks(mounts(ROOT, AUTOMOUNT, ("/efi", "8:17", "vfat", "/dev/sdb1")))),
+        ("sda", with_disks(mounts(ROOT, USR, ETC))),  # system extensions are on the disks of the layers below
+        ("sda sdb", with_disks(mounts(ROOT, ("/usr", "8:17", "squashfs", "/dev/sdb1"), USR))),
+        *(("", with_disks(mounts(("/", "0:25", kind, "server:/root")))) for kind in ("nfs4", "tmpfs", "virtiofs")),
         # zram with write-back to a partition, a whole disk and a volume; without
         ("sda sdb", with_disks(zram("/dev/sdb1"), mounts(ROOT, swaps=[("/dev/zram0", "partition")]))),
         ("sda sdc", with_disks(zram("/dev/sdc"), mounts(ROOT, swaps=[("/dev/zram0", "partition")]))),
@@ -252,7 +242,7 @@ def journals(*names: str) -> Recording:
         ),
     ],
 )
-def test_disks_that_the_system_uses_through_others_are_the_systems(names: str, host: RecordedHost) -> None:
+def test_disks_below_the_systems_mounts_are_the_systems(names: str, host: RecordedHost) -> None:
     disks = system_disks(host)
     assert (sorted(disks.names), disks.incomplete_because) == (names.split(), "")
 

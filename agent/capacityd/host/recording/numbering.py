@@ -31,7 +31,10 @@ class Numbering:
         self._addresses: dict[IPNetwork, list[str]] = {}  # network -> its addresses
 
     def identifier(self, text: str) -> str:
-        """What replaces an identifier. Keeps its prefix, such as naa. or mpath-, and the white space around it."""
+        """What replaces an identifier; itself if it is a placeholder, such as 00:00:00:00:00:00.
+
+        Keeps its prefix, such as naa. or mpath-, and the white space around it.
+        """
         body = text.strip(" \t\n\0")
         is_placeholder = len(set(plain(body))) < 2  # empty, or one character repeated: 00000000
         if is_placeholder:
@@ -40,11 +43,6 @@ class Numbering:
         without_prefix = PREFIX.sub("", body, count=1)
         prefix = body.removesuffix(without_prefix)
         return f"{leading_space}{prefix}{self.numbered(without_prefix)}{trailing_space}"
-
-    def unless_placeholder(self, text: str) -> str:
-        """What replaces a text that has an identifier's form; unchanged for a placeholder: 00:00:00:00:00:00."""
-        is_placeholder = len(set(plain(text))) <= 2  # at most two different characters, as in 00:00:00:00:00:01
-        return text if is_placeholder else self.numbered(text)
 
     def numbered(self, identifier: str) -> str:
         """The number: id-1, or in the form of a hexadecimal identifier, such as 02:00:00:00:00:01."""

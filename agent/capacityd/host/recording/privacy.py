@@ -109,7 +109,7 @@ class Privacy:
         if _WITH_PUBLIC_UUIDS.search(text):
             return text
         text = _LINKS.sub(lambda name: self._numbering.identifier(name[0]), text)
-        text = _SHAPES.sub(lambda shape: self._numbering.unless_placeholder(shape[0]), text)
+        text = _SHAPES.sub(lambda shape: self._numbering.identifier(shape[0]), text)
         text = _WORD.sub(lambda word: self._words.get(word[0].lower(), word[0]), text)
         return self._hostname_pattern.sub(_HOSTNAME, text) if self._hostname_pattern else text
 

@@ -150,7 +150,8 @@ class Memory:
         """
         expected = plan.node.after(patch)
         written = {change.key for change in plan.written_changes}
-        denied = {key: denial for key, denial in self.denied.items() if key not in written}
+        held = {wait.key for wait in plan.waits}  # restored to the published number, until it is lowered
+        denied = {key: denial for key, denial in self.denied.items() if key not in written - held}
         published = dict(plan.published)
         for key in written | published.keys():
             has, sent = stored.stored(key), expected.stored(key)
@@ -160,7 +161,6 @@ class Memory:
             denied[key] = denial_after(self.denied.get(key), text, why_altered(text, has), uptime)
             if has.number is not None:
                 published[key] = has.number
-        held = {wait.key for wait in plan.waits}  # restored to the published number, until it is lowered
         lowered = written - held - denied.keys()  # a reduction that is not stored as it was sent is still due
         return replace(
             self._with_plan(plan, uptime),

@@ -120,6 +120,7 @@ def _label_reading(label: Key, published: Mapping[str, int | None], inputs: Inpu
 def _allowed(decision: Decision, memory: Memory, uptime: float, part: Part) -> Decision:
     """The decision, as far as it is not denied and this part of the plan may carry it out."""
     key, published = decision.entry.key, decision.entry.published
+    decision = replace(decision, trouble=decision.trouble or _denied_reduction(decision, memory))
     if part.contains(key):
         return decision
     if not decision.action.writes:
@@ -137,6 +138,15 @@ def _allowed(decision: Decision, memory: Memory, uptime: float, part: Part) -> D
     if part.keys is None:
         return decision
     return replace(decision, instead=Action.HOLD, published=published)
+
+
+def _denied_reduction(decision: Decision, memory: Memory) -> Trouble | None:
+    """The trouble of a reduction that is held back, and was denied before: a webhook stores a higher number instead."""
+    reading, denial = decision.entry.reading, memory.denied.get(decision.entry.key)
+    lower = str(reading.value) if isinstance(reading, Quantity) else "none"
+    if decision.wait is None or denial is None or denial.sent != lower:
+        return None
+    return Trouble(ConditionReason.DENIED, denial.text, decision.entry.key)
 
 
 def _why_denied(decision: Decision, memory: Memory, uptime: float) -> str:

@@ -300,6 +300,16 @@ def test_what_a_webhook_stores_differently_is_denied_and_stays_ours(service: Ser
     assert service.node.numbers == {B: "4"}
 
 
+def test_a_higher_number_of_a_webhook_is_denied_although_the_reduction_is_held(service: Service) -> None:
+    service.node.alters = lambda document: document["status"]["capacity"].update({A: "5"})
+    for at in (1000.0, 1005.0, 1061.0, 1062.0):
+        service.make_pass(at, a=FOUR)
+        assert service.node.condition == ("False", "Denied"), at
+    service.node.alters = lambda _: None
+    service.make_pass(1122.0, a=FOUR)
+    assert (service.node.numbers, service.node.condition) == ({A: "4"}, TRUE)
+
+
 def test_a_webhook_that_alters_a_number_is_tried_again_once_a_minute(service: Service) -> None:
     """Each attempt needs a second patch, which annotates what was stored."""
     service.node.alters = caps(3)

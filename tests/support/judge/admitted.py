@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
+from tests.support.judge import node_view as view
 from tests.support.judge.ghosts import Ghosts
 from tests.support.judge.observations import Trouble
 from tests.support.judge.promises import MINUTE, REACTION, WRITES, Breach, pace
@@ -65,7 +66,11 @@ def the_watch_is_dead(ghosts: Ghosts, breach: Breach) -> float:
 
 def no_event_reports_a_change(ghosts: Ghosts, breach: Breach) -> float:
     span = ghosts.troubles.get(Trouble.SOURCES)
-    return inf if span and span.concerns(breach.entry) else 0.0
+    if span and span.concerns(breach.entry):
+        return inf
+    resource = view.resource_of(breach.entry)
+    noticed = [at for entry, at in ghosts.noticed.items() if resource in ("", entry)]
+    return max([0.0, *(at - breach.since for at in noticed)])
 
 
 def another_capacityd_writes(ghosts: Ghosts, breach: Breach) -> float:
@@ -75,10 +80,6 @@ def another_capacityd_writes(ghosts: Ghosts, breach: Breach) -> float:
 def others_keep_overwriting(ghosts: Ghosts, breach: Breach) -> float:
     often = sum(breach.since - at < WRITES * MINUTE for at in ghosts.overwritten) >= 3
     return ANSWERED if often and breach.fault is None else 0.0
-
-
-def a_webhook_alters(ghosts: Ghosts, breach: Breach) -> float:
-    return inf if Trouble.ALTERED in ghosts.troubles else 0.0
 
 
 def the_annotation_is_lost_with_the_memory(ghosts: Ghosts, breach: Breach) -> float:
@@ -128,11 +129,6 @@ ADMITTED = (
         "After others have changed what is capacityd's three times in six minutes, the condition stays False for 90 s.",
         ("right_in_time",),
         others_keep_overwriting,
-    ),
-    Admitted(
-        "While a webhook alters the annotation or the condition, they say what the webhook says.",
-        _TRUE,
-        a_webhook_alters,
     ),
     Admitted(
         "A key that the annotation and the memory have both lost is no longer capacityd's.",

@@ -70,6 +70,8 @@ class Ghosts:
     """What is there now."""
     ended: dict[Trouble, Span] = field(default_factory=dict)
     """What has been there, the last time."""
+    noticed: dict[str, float] = field(default_factory=dict)
+    """Entry -> when a change of it that no event had reported was last noticed."""
     changed_at: float = -inf
     """When the world changed the last time: the machine, the configuration, or the Node by another writer."""
     overwritten: list[float] = field(default_factory=list)
@@ -136,11 +138,15 @@ class Ghosts:
 
     def begin(self, trouble: Trouble, entries: frozenset[str]) -> None:
         known = self.troubles.get(trouble)
+        if known and trouble is Trouble.SOURCES:
+            self.noticed |= dict.fromkeys(known.entries - entries, self.at)
         self.troubles[trouble] = Span(known.began if known else self.at, inf, entries)
 
     def end(self, trouble: Trouble) -> None:
         if known := self.troubles.pop(trouble, None):
             self.ended[trouble] = replace(known, ended=self.at)
+            if trouble is Trouble.SOURCES:
+                self.noticed |= dict.fromkeys(known.entries, self.at)
 
     def was(self, trouble: Trouble, within: float) -> bool:
         """Whether the trouble is there, or was within this number of seconds."""

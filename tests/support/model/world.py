@@ -45,6 +45,7 @@ class World:
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._entries = self._kubelet_starts = self._others_started = 0
         self._patches = 0  # how many PATCHes the pass has sent since its last GET
+        self._attempts = 0  # how many it has sent in all
         self._shown = ""
         self._restores = False
         self._plugins: frozenset[str] | None = frozenset()
@@ -157,7 +158,7 @@ class World:
 
     def _asks(self, before: dict[str, Any], after: dict[str, Any], has_condition: bool) -> None:
         if self.server.requester is Writer.CAPACITYD:
-            is_part = self._patches > 1 and not has_condition
+            is_part = self._attempts > 1 and not has_condition
             self._tell(observations.Asks(self.machine.steady, before, copy.deepcopy(after), is_part))
 
     def _answers(self, document: dict[str, Any] | None) -> None:
@@ -167,7 +168,7 @@ class World:
     def pass_begins(self, service: ModelService) -> None:
         """A pass begins."""
         if service is self.service:
-            self._patches = 0
+            self._patches = self._attempts = 0
 
     def pass_reads(self, service: ModelService, readings: dict[str, Reading]) -> None:
         """A pass reads the machine."""
@@ -180,6 +181,7 @@ class World:
         """A pass sends a request. name: its verb and its resource."""
         if service is self.service:
             self._patches = 0 if name.startswith("get ") else self._patches + name.startswith("patch ")
+            self._attempts += name.startswith("patch ")
             self._tell(observations.Requests(self.machine.steady))
 
     def pass_ends(self, service: ModelService, *, killed: bool, failed: bool) -> None:

@@ -23,7 +23,7 @@ _some = st.frozensets(_names)
 _quantities = st.builds(Quantity, st.integers(0, 4))
 _readings = st.one_of(_quantities, _quantities, st.just(Absent("none")), st.just(Unknown("busy")))
 _values = st.sampled_from([None, "0", "1", "2", "3", "4", "1500m", "1k"])
-_reasons = st.sampled_from([PassReason.DEVICES, PassReason.FILE])  # a change without an event waits for the resync
+_reasons = st.sampled_from([PassReason.DEVICES, PassReason.FILE, None])  # None: no event reports the change
 _annotations = st.one_of(
     st.sampled_from([None, "", "garbage", "[]", '{"cpu": 8}', '{"example.com/a": "2"}', '{"a/b/c": 1}']),
     st.dictionaries(_entries, st.integers(0, 4)).map(json.dumps),

@@ -62,16 +62,10 @@ def findings_of_node(node: NodeSummary, norm: Norm, now: float, max_age: float) 
     is_without_capacityd = lacks_capacityd(node, group_has_condition=norm.has_condition)
     differing = [] if is_without_capacityd else [*_differing(node, norm)]
     if node.condition:
-        lower: list[str] = []
-        # No field of the Node lists the resources below `expect`. An unusually low quantity shows which ones may be.
-        if _is_below_expected(node.condition):
-            lower = [name for name in differing if _is_lower(node, norm, name)]
-        yield from _of_condition(
-            node.condition, since=node.condition_since, usual_quantities=norm.usual_quantities(lower)
-        )
+        yield from _of_condition(node.condition, since=node.condition_since)
         yield from _of_heartbeat(node.condition.heartbeat, node, now=now, max_age=max_age)
-        # The finding for the condition has reported the lower quantities.
-        differing = [name for name in differing if name not in lower]
+        if _is_below_expected(node.condition):  # the finding for the condition has reported what is lower
+            differing = [name for name in differing if not _is_lower(node, norm, name)]
     elif norm.has_condition:  # another Node of the group has the condition
         message = f"other {norm.nodes_text} have the condition {CONDITION}: does capacityd run on this one?"
         yield _finding(Reason.CONDITION_MISSING, message)
@@ -168,16 +162,11 @@ def _is_below_expected(condition: Condition) -> bool:
     return condition.status != "True" and condition.reason == ConditionReason.BELOW_EXPECTED.value
 
 
-def _of_condition(condition: Condition, since: float | None, usual_quantities: str) -> Iterator[Finding]:
-    """Yields a finding if the condition is not True.
-
-    since: in seconds since the epoch. usual_quantities: what to add to the message; "" for nothing.
-    """
+def _of_condition(condition: Condition, since: float | None) -> Iterator[Finding]:
+    """Yields a finding if the condition is not True. since: in seconds since the epoch."""
     if condition.status == "True":
         return
     message = condition.message or f"status {condition.status}"
-    if usual_quantities:
-        message += f" ({usual_quantities})"
     yield Finding(condition.reason or condition.status, message=message, shared_message=message, since=since)
 
 

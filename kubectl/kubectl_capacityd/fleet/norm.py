@@ -39,11 +39,6 @@ class Norm:
         """The beginning of a clause about the Nodes with the usual value: "9 of 10 Nodes have"."""
         return f"{usual.nodes} of {usual.total} {self.nodes_text} have"
 
-    def usual_quantities(self, names: Iterable[str]) -> str:
-        """The usual quantities of these resources, for a message; "" for no names."""
-        usual_by_name = {name: self.quantities[name] for name in names}
-        return "; ".join(f"{self.others_have(usual)} {usual.value} {name}" for name, usual in usual_by_name.items())
-
 
 def norm_of(label_value: str | None, members: Sequence[NodeSummary]) -> Norm:
     """The usual values of a group's Nodes. label_value: their value of the label that groups Nodes; None: they lack the

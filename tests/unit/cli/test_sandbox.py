@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from capacityd.cli import run
-from capacityd.cli.sandbox import unit_settings
+from capacityd.cli.options import Options
+from capacityd.cli.sandbox import _probe_arguments, unit_settings
+from capacityd.model.options import Selection
 
 UNIT = """\
 [Unit]
@@ -42,6 +44,15 @@ def test_the_settings_of_the_unit_are_read() -> None:
         'Environment="A=b c"',
         "ProtectHome=",
     ]
+
+
+def test_the_options_are_those_of_the_probe() -> None:
+    selection = Selection(config="/srv/a: b.toml", node_name="n1")
+    assert _probe_arguments(Options("probe", selection, json=True, explain=True)) == (
+        ["probe", "--explain", "--json", "--node-name=n1", "--config=/srv/a: b.toml"],
+        [r"BindReadOnlyPaths=-/srv/a\:\ b.toml"],
+    )
+    assert _probe_arguments(Options("probe", Selection())) == (["probe"], [])
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from capacityd.cli.output.terminal import listed, print_line, print_table
 from capacityd.config.hints import hints
@@ -21,23 +20,13 @@ from capacityd.model.reading import (
 )
 from capacityd.schema.config import Resource
 
-_MAX_ROWS = 10  # number of devices with the same sign that get a row each; if there are more, rules group them
-_MAX_REASONS = 3  # number of reasons of a rule that get a row each
+_MAX_ROWS = 10  # number of devices with the same sign that get a row each; if there are more, reasons group them
 _MAX_NAMES = 3  # number of devices to list in the row of several devices
 _HANGING_ADVICE = "a device or its driver may hang: see dmesg; the service retries"
 _SLOW_PROGRAM_ADVICE = "run the program by hand; raise timeout if it is slow"
 _HANGING_CAUSES = (Cause.TIMEOUT, Cause.HANGING)
 
 _Row = tuple[str, str, str]  # sign ("+" counted, "?" unknown, "-" not counted), devices, reason
-
-
-class _Line(NamedTuple):
-    """What to say about a device."""
-
-    device: str
-    reason: str
-    rule: str
-    """What devices with different reasons may have in common. If there are many devices, rules group them."""
 
 
 def print_explanation(resource: Resource, reading: Reading) -> None:
@@ -84,51 +73,33 @@ def _details(resource: Resource, reading: Reading) -> Iterator[tuple[str, str]]:
 
 def _counted(contributions: Sequence[Contribution], unit: str) -> Iterator[_Row]:
     """The rows of counted devices. unit: with a space before it; "" for none."""
-    lines = []
+    reasons = []
     for counted in contributions:
         parts = (f"{counted.amount}{unit}", counted.note, counted.detail)
-        text = "  ".join(part for part in parts if part)
-        lines.append(_Line(counted.device, reason=text, rule=text))
-    is_one_group = len(lines) > _MAX_ROWS and len({line.rule for line in lines}) == 1
-    if is_one_group:
-        lines = [line._replace(reason=f"{line.reason} each") for line in lines]
-    yield from _rows("+", lines)
+        reasons.append((counted.device, "  ".join(part for part in parts if part)))
+    yield from _rows("+", reasons)
 
 
 def _undetermined(undetermined: Sequence[Undetermined]) -> Iterator[_Row]:
     """The rows of devices of which it is unknown whether they count."""
-    lines = []
-    for uncertain in undetermined:
-        text = "; ".join(part for part in (uncertain.reason, uncertain.detail) if part)
-        lines.append(_Line(uncertain.device, reason=text, rule=uncertain.reason))
-    yield from _rows("?", lines)
+    reasons = [(one.device, "; ".join(part for part in (one.reason, one.detail) if part)) for one in undetermined]
+    yield from _rows("?", reasons)
 
 
 def _rejected(rejections: Sequence[Rejection]) -> Iterator[_Row]:
-    """The rows of rejected devices. Devices that fail the same tests form a group, regardless of their values."""
-    lines = []
-    for rejection in rejections:
-        failed_tests = " ".join(f"{test.key}={test.wanted}" for test in rejection.mismatches)
-        # If an `except` table excludes the device, no test has failed.
-        lines.append(_Line(rejection.device, reason=rejection.reason, rule=failed_tests or rejection.reason))
-    yield from _rows("-", lines)
+    """The rows of rejected devices."""
+    yield from _rows("-", [(rejection.device, rejection.reason) for rejection in rejections])
 
 
-def _rows(sign: str, lines: Sequence[_Line]) -> Iterator[_Row]:
-    """The rows for devices: a row for each or, if there are many devices, some rows for each rule."""
-    if len(lines) <= _MAX_ROWS:
-        for line in lines:
-            yield sign, line.device, line.reason
+def _rows(sign: str, reasons: Sequence[tuple[str, str]]) -> Iterator[_Row]:
+    """A row for each device or, if there are many devices, for each reason. reasons: pairs of device and reason."""
+    if len(reasons) <= _MAX_ROWS:
+        for device, reason in reasons:
+            yield sign, device, reason
         return
-    devices_by_rule: dict[str, dict[str, list[str]]] = {}  # rule -> reason -> devices
-    for line in lines:
-        devices_by_rule.setdefault(line.rule, {}).setdefault(line.reason, []).append(line.device)
-    for devices_by_reason in devices_by_rule.values():
-        most_devices_first = sorted(devices_by_reason.items(), key=lambda item: -len(item[1]))
-        for reason, devices in most_devices_first[:_MAX_REASONS]:
-            yield sign, listed(devices, most=_MAX_NAMES), reason
-        rest = most_devices_first[_MAX_REASONS:]
-        if rest:
-            example, _devices = rest[0]
-            others = [device for _reason, devices in rest for device in devices]
-            yield sign, listed(others, most=_MAX_NAMES), f"same rule, for example: {example}"
+    devices_by_reason: dict[str, list[str]] = {}
+    for device, reason in reasons:
+        devices_by_reason.setdefault(reason, []).append(device)
+    for reason, devices in devices_by_reason.items():
+        each = " each" if sign == "+" and len(devices) > 1 else ""
+        yield sign, listed(devices, most=_MAX_NAMES), f"{reason}{each}"

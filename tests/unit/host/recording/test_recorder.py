@@ -260,6 +260,10 @@ def test_a_file_that_is_there_is_kept_unless_forced(tmp_path: Path, capsys: pyte
     assert os.listdir(tmp_path) == ["m.json"]
 
 
+def test_a_recording_can_be_written_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    assert json.loads(output_of(capsys, "record", "-", "--machine", str(MACHINE)))["redacted"]
+
+
 def test_the_report_names_the_file_and_warns_of_kept_serial_numbers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

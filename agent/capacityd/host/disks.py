@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
-from capacityd.host.block_names import is_excluded, is_virtual
+from capacityd.host.block_devices import is_excluded, is_virtual
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host, read_int, read_optional_attr, resolve_link
 

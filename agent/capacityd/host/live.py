@@ -13,11 +13,21 @@ import pyudev
 
 from capacityd.host import cpu_memory
 from capacityd.host.ethtool import supported_modes
-from capacityd.host.file_text import MAX_ATTRIBUTE_BYTES, MAX_TABLE_BYTES, lines_of, stripped_lines, text_of
 from capacityd.host.filesystems import filesystem_size
 from capacityd.host.network import Link, addresses, links
 from capacityd.host.program import run_trusted
-from capacityd.host.regular_file import ABSENT, read_optional_text, read_regular, read_text, unreadable
+from capacityd.host.regular_file import (
+    ABSENT,
+    MAX_ATTRIBUTE_BYTES,
+    MAX_TABLE_BYTES,
+    lines_of,
+    read_optional_text,
+    read_regular,
+    read_text,
+    stripped_lines,
+    text_of,
+    unreadable,
+)
 from capacityd.host.routes import default_interfaces
 from capacityd.linux.opening import open_data_file
 from capacityd.linux.sandbox import sandbox_advice

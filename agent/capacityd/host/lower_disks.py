@@ -27,9 +27,8 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 from capacityd.host.automounts import automount
-from capacityd.host.block_devices import block_device_path
-from capacityd.host.block_names import is_virtual
-from capacityd.host.file_text import MAX_ATTRIBUTE_BYTES
+from capacityd.host.block_devices import block_device_path, is_virtual
+from capacityd.host.regular_file import MAX_ATTRIBUTE_BYTES
 from capacityd.linux.filesystem_types import Backing, backing, has_device
 from capacityd.linux.mountinfo import Mount, MountTree
 from capacityd.model.errors import HostError

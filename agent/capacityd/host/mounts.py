@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 
-from capacityd.host.file_text import MAX_TABLE_BYTES
+from capacityd.host.regular_file import MAX_TABLE_BYTES
 from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, mount_of, unescaped
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host

@@ -1,4 +1,8 @@
-"""Reads regular files of this machine, with HostErrors that name the path."""
+"""Reads regular files of this machine, with HostErrors that name the path, and the text in files, live or recorded.
+
+Files are decoded with surrogateescape: a byte that is not UTF-8 is a surrogate. The functions for text return printable
+text.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,14 @@ from collections.abc import Callable
 
 from capacityd.linux.opening import ForeignLink
 from capacityd.model.errors import Cause, HostError
+from capacityd.model.text import printable
 
 ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO)
 """The errors that show that a path does not exist, or that its device or driver has gone."""
+MAX_ATTRIBUTE_BYTES = 65536
+"""The limit of a small file, such as an attribute in /sys, of which the kernel writes at most a page: 4 to 64 KiB."""
+MAX_TABLE_BYTES = 16 * 1024 * 1024
+"""The limit of a table of the kernel: the mount table of a node with many pods."""
 
 
 def read_text(path: str, limit: int) -> str:
@@ -78,3 +87,26 @@ def unreadable(path: str, e: OSError) -> HostError:
     is_denied = e.errno in (errno.EACCES, errno.EPERM)
     hint = " (run as root?)" if is_denied and os.geteuid() != 0 else ""
     return HostError(f"{path} could not be read: {e.strerror}{hint}", e.errno)
+
+
+def text_of(content: str) -> str:
+    """The text of a small file, without surrounding white space and NULs."""
+    return printable(content.strip(" \t\n\0"))
+
+
+def stripped_lines(content: str) -> tuple[str, ...]:
+    """The lines of a file without white space around the content and at the ends of lines. Tabs become spaces.
+
+    Programs of Windows write a byte order mark before the text.
+    """
+    lines = content.removeprefix("\ufeff").replace("\t", " ").strip(" \r\n").split("\n")
+    return tuple(printable(line.rstrip(" \r")) for line in lines)
+
+
+def lines_of(content: str) -> list[str]:
+    """The lines of a file that are not empty. Tabs become spaces.
+
+    A NUL also ends a line: it ends each string of a list in /proc/device-tree.
+    """
+    lines = content.replace("\0", "\n").replace("\t", " ").split("\n")
+    return [printable(line) for line in lines if line]

@@ -136,12 +136,12 @@ def _storage_of_pods(table: Sequence[Mount], tree: MountTree) -> list[Mount]:
 
     Their mount points and the upper layers of their overlays are in folders of the kubelet or of the runtime.
     """
-    of_pods = [mount for mount in table if is_of_pods(mount.point, mount.type)]
+    of_pods = [mount for mount in table if is_of_pods(mount.point)]
     upper_layers = {upper for mount in of_pods if mount.type == "overlay" for upper in mount.values(["upperdir"])}
     layers_folders = {os.path.dirname(os.path.dirname(upper)) for upper in upper_layers}  # snapshots of snapshots/1/fs
     storage = [*map(tree.below, of_pods), *map(tree.at, layers_folders)]
     by_id = {mount.id: mount for mount in storage if mount is not None}
-    return [by_id[id_] for id_ in sorted(by_id) if not is_of_pods(by_id[id_].point, by_id[id_].type)]
+    return [by_id[id_] for id_ in sorted(by_id) if not is_of_pods(by_id[id_].point)]
 
 
 def _may_have_disk(mount: Mount) -> bool:

@@ -10,13 +10,13 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 
-from capacityd.host.file_text import MAX_TABLE_BYTES
 from capacityd.host.lower_disks import BCACHEFS, JOURNALS
 from capacityd.host.mounts import SWAPS
 from capacityd.host.recording.answers import Source, answers, error_name
 from capacityd.host.recording.contents import keeps_file, keeps_folder, mounts_without_options, unit_without_options
 from capacityd.host.recording.format import Recording
 from capacityd.host.recording.named import automount_units, named_paths
+from capacityd.host.regular_file import MAX_TABLE_BYTES
 from capacityd.host.system_disks import RESUME
 from capacityd.host.time_limit import within_time_limit
 from capacityd.linux.mountinfo import MOUNT_TABLE

@@ -7,9 +7,9 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from capacityd.host.file_text import MAX_ATTRIBUTE_BYTES, MAX_TABLE_BYTES, lines_of, stripped_lines, text_of
 from capacityd.host.recording.file_tree import RecordedFiles
 from capacityd.host.recording.format import address_of, read_recording
+from capacityd.host.regular_file import MAX_ATTRIBUTE_BYTES, MAX_TABLE_BYTES, lines_of, stripped_lines, text_of
 from capacityd.model.errors import HostError
 from capacityd.model.host import Address, Content, Memory, Output
 from capacityd.model.text import printable

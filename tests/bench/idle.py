@@ -25,6 +25,9 @@ from tests.cluster.agent import PYTHON
 QUIET = 120.0
 """Seconds for which wake-ups are counted."""
 
+MOST_WAKEUPS = 2
+"""Wake-ups a minute."""
+
 CHILDREN = 1_000
 NO_GROWTH = 0.1
 """MiB that CHILDREN further passes may add, after as many passes have filled the allocator's pages."""
@@ -133,7 +136,7 @@ def figures() -> list[Figure]:
         memory_after, files_after = service.sizes()
     return [
         Figure("resident, memory (RSS)", memory, "{:.1f} MiB", 19),
-        Figure("resident, idle, wake-ups a minute", wakeups, "{:.1f}", 2),
+        Figure("resident, idle, wake-ups a minute", wakeups, "{:.1f}", MOST_WAKEUPS),
         Figure(
             f"after {CHILDREN} more passes, memory more than before",
             memory_after - memory_before,

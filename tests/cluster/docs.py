@@ -170,6 +170,11 @@ class ClusterWorld:
         act: dict[str, Callable[[], object]] = {"start": running.start, "reload": running.reload, "stop": running.stop}
         act[what]()
 
+    def _do_publish(self) -> None:
+        """Publishes the recording's numbers with kubectl. The service would read this machine's mounts and routes."""
+        plan = f"capacityd plan --patch --machine {self._machine}"
+        self._shell.run(f"{plan} | kubectl patch node n1 --subresource=status --patch-file=/dev/stdin", "")
+
     def _do_kubelet(self, what: str) -> None:
         self.kubelet().restart(zeroing={"restart": False, "zero": True}[what])
 

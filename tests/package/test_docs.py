@@ -30,7 +30,8 @@ def test_what_the_readme_says_works(fresh: Machine, packages: Packages) -> None:
     """Install the package, write the configuration, enable the service, and remove all of it."""
     page = list(blocks((ROOT / "README.md").read_text()))
     (toml,) = (block for block in page if block.kind == "toml")
-    enable, install = (block.text for block in page if block.kind == "sh")
+    (enable,) = (block.text for block in page if block.kind == "sh")
+    install, *_ = (block.text for block in blocks((ROOT / "docs/install.md").read_text()) if block.kind == "sh")
     operations = blocks((ROOT / "docs/operations.md").read_text())
     (remove,) = (block.text for block in operations if block.kind == "sh" and "apt purge" in block.text)
     fresh.put(packages.current)

@@ -1,4 +1,4 @@
-"""The page on images: the commands and files of each way to build an image, on a machine with systemd."""
+"""The page on installation: the commands and files of each way, on a machine with systemd."""
 
 from __future__ import annotations
 
@@ -47,18 +47,28 @@ def test_the_script_builds_an_image(building: Machine) -> None:
     """The script's check fails for an invalid configuration, and on a machine that has less than expected."""
     in_build(building, commands("apt-get install"))
     assert (building.active, building.enabled) == ENABLED, "nothing is started"
-    in_build(building, commands("capacityd config check"))
-    in_build(building, commands("systemctl is-enabled"))
+    in_build(building, commands("capacityd config check --config"))
     building.run("systemctl", "preset-all")
     assert building.enabled == "disabled", "by the package's own preset"
     in_build(building, commands("mkdir -p /usr/lib/systemd/system-preset"))
     assert building.enabled == "enabled"
-    check, probe = (shlex.split(line) for line in commands("capacityd config check").splitlines())
+    check, probe = (shlex.split(line) for line in commands("capacityd config check --config").splitlines())
     building.write("/build/60-hardware.toml", CONFIG + "expect = 100\n")
     building.run("env", "-C", "/build", *check)
     building.run("env", "-C", "/build", *probe, status=4)
     building.write("/build/60-hardware.toml", CONFIG + "unknown = 1\n")
     building.run("env", "-C", "/build", *check, status=2)
+
+
+def test_the_loop_installs_a_node(building: Machine) -> None:
+    """The machine takes the place of each node. The loop can be run again."""
+    building.write("/usr/local/bin/scp", '#!/bin/sh\nwhile [ $# -gt 1 ]; do cp "$1" /root/; shift; done\n', "755")
+    building.write("/usr/local/bin/ssh", '#!/bin/sh\nshift; cd /root; exec "$@"\n', "755")
+    building.write("/build/node.sh", NAMED["node.sh"].replace("apt-get update\n", ""))  # this machine has no network
+    for _ in range(2):
+        in_build(building, commands("for node"))
+        building.wait_for_readings({"example.com/dongle": "absent"})
+        assert (building.active, building.enabled) == ("active", "enabled")
 
 
 def test_the_packer_template_builds_an_image(building: Machine, packages: Packages) -> None:

@@ -27,7 +27,7 @@ _PART = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _VARIES = (
-    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "TIME"),
+    (re.compile(r"\d{4}-\d\d-\d\d(T| )\d\d:\d\d:\d\d(Z| UTC)"), "TIME"),
     (re.compile(r"\b((?:0|[1-9]\d*)[dhms]){1,2}\b( \(x\d+ over \d+[a-z]+\))?"), "AGE"),
     (re.compile(r"\b\d+(\.\d+)? (s|min|h|seconds?|minutes?|hours?)\b"), "AGE"),
     (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "UID"),

@@ -7,7 +7,8 @@ import pytest
 from tests import ROOT
 
 ADVICE = {
-    "a lock of apt in a build": ("docs/install.md", "cloud-init status --wait", "DPkg::Lock::Timeout"),
+    "a lock of apt in a build": ("docs/install.md", "cloud-init status --wait", "After=apt-daily.service"),
+    "a check of a playbook": ("docs/install.md", "when: not ansible_check_mode"),
     "the rules of kube-prometheus-stack": (
         "docs/monitoring.md",
         "kubectl label prometheusrule capacityd release=",

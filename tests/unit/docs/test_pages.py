@@ -20,6 +20,8 @@ from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES
 from capacityd.detectors import detector_names
 from kubectl_capacityd.parser import command_parser as kubectl_parser
 from tests import ROOT
+from tests.bench.idle import MOST_WAKEUPS
+from tests.bench.plugging import MOST_MEMORY, MOST_SECONDS
 from tests.support.configs import loaded
 from tests.support.pages import Block, blocks, commands, fences, manifests, pages, place, same
 from tests.support.tour import printed
@@ -138,17 +140,19 @@ def test_every_detector_has_an_example() -> None:
     assert [name for name in detector_names() if not re.search(rf"^{name} = ", text, re.MULTILINE)] == []
 
 
-def test_the_readmes_detectors_have_valid_examples(tmp_path: Path) -> None:
-    rows = re.findall(r"^\| `(\w+)` \| .* \| `(.*)` \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
-    assert len(rows) >= 13
-    assert {detector for detector, _ in rows} <= {*detector_names()}
-    for detector, example in rows:
-        assert example.startswith(f"{detector} = ")
-        path = tmp_path / f"{detector}.toml"
-        lines = example.replace("` with `", "\n")
-        path.write_text(f'[resources."example.com/one"]\n{lines}\n')
-        loaded = load(str(path))
-        assert (loaded.problems, loaded.warnings) == ((), ())
+def test_the_readme_names_every_detector() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert [name for name in detector_names() if f"`{name}`" not in text] == []
+
+
+def test_the_readmes_figures_are_the_limits_of_the_bench() -> None:
+    words = " ".join((ROOT / "README.md").read_text().replace("> ", "").split())
+    assert f"at most {MOST_MEMORY} MiB of memory" in words
+    assert "less than a second of processor time for a pass" in words
+    assert "at most twice a minute" in words
+    assert (MOST_SECONDS, MOST_WAKEUPS) == (1, 2)
+    (disk,) = re.findall(r"(\d+ MiB) of disk", words)
+    assert f"{disk} on the disk" in (ROOT / "docs/install.md").read_text()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -14,16 +14,14 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from capacityd.cli.inventory.devices import DeviceEntry
 from capacityd.cli.inventory.selectors import exact_match
 from capacityd.detectors.udev import find_in
 from capacityd.discovery.reader import value_of
-from capacityd.host.recording.format import Recording, read_recording
+from capacityd.host.recording.format import read_recording
 from capacityd.host.recording.privacy import without_identifiers
 from capacityd.host.recording.recorder import Recorder
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.errors import HostError
-from capacityd.schema.matchers import Value
 from capacityd.schema.value_types import Text
 from tests.corpus.described import (
     host,
@@ -124,34 +122,6 @@ def test_a_real_machine_is_recorded_again_without_loss(machine: str) -> None:
     for name in DETECTORS:
         detector = device_detector(name)
         assert [*detector.find(before)] == [*detector.find(replayed)]
-
-
-class WithoutSubsystems(RecordedHost):
-    """A recorded machine without links to subsystems. libudev knows no device without this link."""
-
-    def __init__(self, recording: Recording) -> None:
-        links = {path: target for path, target in recording["links"].items() if not path.endswith("/subsystem")}
-        super().__init__({**recording, "links": links})
-
-    def properties(self, device: str) -> Mapping[str, str]:
-        raise HostError(f"udev has not processed {device} yet")
-
-    def property(self, device: str, *names: str) -> str | None:
-        raise HostError(f"udev has not processed {device} yet")
-
-
-@pytest.mark.parametrize("name", DETECTORS)
-@pytest.mark.parametrize("machine", machines())
-def test_unknown_replays_as_unknown(machine: str, name: str) -> None:
-    source = WithoutSubsystems(read_recording(str(machines()[machine].recording)))
-    replayed = RecordedHost(Recorder(source).run())
-    expected, listing = (list_devices(host, device_detector(name)) for host in (source, replayed))
-    assert [*map(_known, listing.entries)] == [*map(_known, expected.entries)]
-
-
-def _known(entry: DeviceEntry) -> tuple[str, Mapping[str, Value], set[str]]:
-    """Returns a device's name, its values, and its keys with unknown values."""
-    return entry.device.name, entry.device.values, {*entry.device.unread}
 
 
 @pytest.mark.slow

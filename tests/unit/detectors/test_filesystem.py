@@ -87,11 +87,14 @@ def test_each_key_matches_its_file_systems(keys: dict[str, object], names: list[
     ("kind", "types"),
     [
         ("local", "bcachefs btrfs jffs2 ubifs zfs"),
-        ("image", "erofs iso9660 squashfs udf"),
+        ("image", "erofs iso9660 squashfs udf fuse.snapfuse fuse.squashfuse fuse.squashfuse_ll"),
         ("memory", "rootfs tmpfs"),
-        ("network", "9p afs beegfs ceph cifs fuse fuse.sshfs gfs2 glusterfs lustre nfs nfs4 ocfs2 smb3 virtiofs"),
-        ("overlay", "aufs ecryptfs overlay"),
-        ("pseudo", "proc sysfs cgroup2 ramfs new"),
+        (
+            "network",
+            "9p afs beegfs ceph cifs fuse fuse.s3fs fuse.sshfs gfs2 glusterfs lustre nfs nfs4 ocfs2 smb3 virtiofs",
+        ),
+        ("overlay", "aufs ecryptfs overlay fuse.fuse-overlayfs fuse.mergerfs fuse.unionfs"),
+        ("pseudo", "proc sysfs cgroup2 ramfs new fuse.lxcfs fuse.portal fuse.gvfsd-fuse fuse.sysboxfs"),
     ],
 )
 def test_without_a_device_the_kind_is_that_of_the_type(kind: str, types: str) -> None:
@@ -137,12 +140,6 @@ def test_a_file_system_with_two_mount_points_is_one_device() -> None:
     assert values(made, "filesystem", "size") == {"/usr": 3 << 30}, "by the mount point that can be measured"
     last = machine(table("1 8:1 / /efi vfat /dev/sda1 rw", "2 8:1 / /b vfat /dev/sda1 rw"))
     assert values(last, "filesystem", "system") == {"/b": True}
-
-
-def test_optional_fields_of_mountinfo_may_be_missing() -> None:
-    made = machine({"files": {"/proc/self/mountinfo": "1 2 8:1 / / rw - ext4 /dev/sda1\n"}})
-    assert values(made, "filesystem", "source") == {"/": "/dev/sda1"}
-    assert values(made, "filesystem", "read_only") == {"/": False}
 
 
 def test_sizes_add_up_and_none_counts_twice() -> None:

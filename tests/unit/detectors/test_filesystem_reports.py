@@ -42,19 +42,6 @@ def test_reported_file_systems_have_their_mount_points(lines: tuple[str, ...], p
     assert counted(host, "filesystem", {"mount": "/"}) == ["/"]
 
 
-@pytest.mark.parametrize(
-    ("type_", "kind"),
-    [
-        *((name, "image") for name in ("fuse.snapfuse", "fuse.squashfuse", "fuse.squashfuse_ll")),
-        *((name, "pseudo") for name in ("fuse.lxcfs", "fuse.portal", "fuse.gvfsd-fuse", "fuse.sysboxfs")),
-        *((name, "overlay") for name in ("fuse.fuse-overlayfs", "fuse.mergerfs", "fuse.unionfs")),
-        *((name, "network") for name in ("fuse.sshfs", "fuse.s3fs", "fuse")),
-    ],
-)
-def test_a_program_for_a_user_or_a_container_is_no_network_file_system(type_: str, kind: str) -> None:
-    assert values(machine(mount_table(f"0:40 / /a {type_} x rw")), "filesystem", "kind") == {"/a": kind}
-
-
 @pytest.mark.parametrize("option", ["ro", "emergency_ro", "shutdown"])
 def test_a_file_system_that_accepts_no_write_is_read_only(option: str) -> None:
     made = machine(

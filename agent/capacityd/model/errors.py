@@ -159,12 +159,6 @@ class CredentialsNotTrusted(NodeUnauthorized):
     """Another user could change a kubeconfig, a file that it names, or its exec plugin, so it was not used."""
 
 
-class PluginFailed(NodeUnauthorized):
-    """The exec plugin of a kubeconfig failed. It may need the network, so retries are as for an unreachable server."""
-
-    cause = RetryCause.UNREACHABLE
-
-
 class NodeForbidden(NodeUnauthorized):
     """The API server accepts the credentials, but denies this request."""
 

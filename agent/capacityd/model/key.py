@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 
 _LABEL_PREFIX = "label "
 """How a text tells a label from its resource. Because of its space, no resource can have such a name."""
-
-
-class Kind(str, Enum):
-    """The places of a key's number. The values are the same in JSON."""
-
-    RESOURCE = "resource"  # the number is in the Node's capacity and in its allocatable
-    LABEL = "label"  # the number is the value of a label
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +14,8 @@ class Key:
 
     name: str
     """The resource's name, which is also the label's."""
-    kind: Kind = Kind.RESOURCE
+    is_label: bool = False
+    """Whether the number is the value of a label; otherwise, it is in capacity and in allocatable."""
 
     def __str__(self) -> str:
         """The key as text: for people, in the annotation, and as a key in JSON."""
@@ -35,18 +28,18 @@ class Key:
     def from_text(cls, text: str) -> Key:
         """Restores the key from str(key)."""
         if text.startswith(_LABEL_PREFIX):
-            return cls(text.removeprefix(_LABEL_PREFIX), Kind.LABEL)
+            return cls(text.removeprefix(_LABEL_PREFIX), is_label=True)
         return cls(text)
 
     @property
-    def is_label(self) -> bool:
-        """Whether the number is the value of a label."""
-        return self.kind is Kind.LABEL
+    def kind(self) -> str:
+        """The key's kind in JSON."""
+        return "label" if self.is_label else "resource"
 
     @property
     def label(self) -> Key:
         """The label that repeats this resource's number."""
-        return Key(self.name, Kind.LABEL)
+        return Key(self.name, is_label=True)
 
 
 def may_label(resource: str) -> bool:

@@ -87,7 +87,7 @@ class Trouble:
         return {
             "reason": self.reason.value,
             "name": self.key.name if self.key else None,
-            "kind": self.key.kind.value if self.key else None,
+            "kind": self.key.kind if self.key else None,
             "text": self.text,
         }
 
@@ -134,7 +134,7 @@ class Plan:
             "changes": [
                 {
                     "name": change.key.name,
-                    "kind": change.key.kind.value,
+                    "kind": change.key.kind,
                     "action": change.action.value,
                     "stored": change.stored.capacity,
                     "allocatable": change.stored.allocatable,

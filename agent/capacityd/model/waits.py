@@ -53,7 +53,7 @@ class Wait:
         return {
             "reason": self.reason.value,
             "name": self.key.name if self.key else None,
-            "kind": self.key.kind.value if self.key else None,
+            "kind": self.key.kind if self.key else None,
             "until": self.until_epoch(now=now, uptime=uptime),
             "text": self.text(uptime),
         }

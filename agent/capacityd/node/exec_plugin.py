@@ -17,7 +17,7 @@ from capacityd.linux.program import OutputTooLargeError, ProgramTimeoutError, ru
 from capacityd.linux.program_start import why_not_started
 from capacityd.linux.sandbox import sandbox_advice
 from capacityd.linux.trust import Trust, flaw_of, flaw_of_command, trust_in
-from capacityd.model.errors import NodeUnauthorized, NodeUnreachable, PluginFailed
+from capacityd.model.errors import NodeUnauthorized, NodeUnreachable
 from capacityd.model.text import printable
 from capacityd.node.credential_files import not_trusted
 from capacityd.node.documents.exec_credential import Credential, exec_credential
@@ -52,8 +52,7 @@ def credential_of(plugin: ExecPlugin, trust: Trust | None, timeout: float | None
     trust: who may be able to change the plugin; None for an operator's plugin, which is run unless others could change
     the kubeconfig. timeout: None only checks the plugin, and returns no credentials.
 
-    Raises NodeUnauthorized, in particular PluginFailed if the plugin fails, and NodeUnreachable if the plugin does not
-    end in time.
+    Raises NodeUnauthorized, and NodeUnreachable if the plugin fails or does not end in time: it may need the network.
     """
     if plugin.version not in _VERSIONS:
         raise NodeUnauthorized(
@@ -115,7 +114,7 @@ def _output(
         # As in subprocess, the status is negative for a signal.
         failure = f"was killed by signal {-status}" if status < 0 else f"failed (exit status {status})"
         advice = sandbox_advice(command, program_failed=True)
-        raise PluginFailed(f"{name} {failure}. {_SEE_OUTPUT}{advice}")
+        raise NodeUnreachable(f"{name} {failure}. {_SEE_OUTPUT}{advice}")
     return output
 
 

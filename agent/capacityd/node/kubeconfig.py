@@ -62,7 +62,7 @@ def load(
     change the files; None: root and the user of this process.
 
     Raises CredentialsMissing if a file does not exist, NodeUnauthorized if a file cannot be read or used, and
-    NodeUnreachable if the plugin does not end in time.
+    NodeUnreachable if the plugin fails or does not end in time.
     """
     path = kubeconfig or find_kubelet_kubeconfig()
     files = CredentialFiles(path, trust=trust or own_trust())

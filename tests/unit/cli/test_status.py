@@ -17,7 +17,7 @@ from capacityd.config import load
 from capacityd.config.saved import stamps_of
 from capacityd.linux.unit import UnitState
 from capacityd.model.errors import Cause
-from capacityd.model.key import Key, Kind
+from capacityd.model.key import Key
 from capacityd.model.messages import ConfigFiles, ServiceStatus
 from capacityd.model.node import ConditionReason
 from capacityd.model.plan import Action, Trouble
@@ -216,7 +216,7 @@ def test_json_has_every_field_of_the_report() -> None:
 
 def test_the_row_of_a_label_says_nothing_that_goes_without_saying() -> None:
     """It is kept as published, like its resource."""
-    label = replace(kept(NAME, 2, 2), key=Key(NAME, Kind.LABEL))
+    label = replace(kept(NAME, 2, 2), key=Key(NAME).label)
     last_pass = replace(HEALTHY, readings={NAME: Quantity(2)}, changes=(kept(NAME, 2, 2), label))
     rows = {str(row.key): row for row in resource_rows(last_pass, now=NOW, uptime=UPTIME)}
     assert {name: (row.reading, row.capacity, row.allocatable, row.note) for name, row in rows.items()} == {

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from capacityd.linux.trust import SERVICE_TRUST
-from capacityd.model.errors import CredentialsNotTrusted, NodeUnauthorized, PluginFailed
+from capacityd.model.errors import CredentialsNotTrusted, NodeUnauthorized, NodeUnreachable
 from capacityd.node import credential_files
 from capacityd.node.kubeconfig import load
 from kubectl_capacityd.cluster.operator_kubeconfig import load_operators
@@ -107,7 +107,7 @@ def test_a_plugin_does_not_run_in_the_current_folder(kubelet: Path, monkeypatch:
     (theirs / "login.py").write_text(f"open({str(kubelet.parent / 'ran')!r}, 'w')")
     given(theirs)
     monkeypatch.chdir(theirs)
-    with pytest.raises(PluginFailed):
+    with pytest.raises(NodeUnreachable):
         load(path)
     assert not (kubelet.parent / "ran").exists()
 

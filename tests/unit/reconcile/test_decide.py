@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from capacityd.model.key import Key, Kind
+from capacityd.model.key import Key
 from capacityd.model.node import ConditionReason, Stored
 from capacityd.model.plan import Action
 from capacityd.model.reading import Quantity, Reading
@@ -135,7 +135,7 @@ def test_a_resource(case: Case) -> None:
         assert decision.desired == case.desired
 
 
-LABEL = Key(A, Kind.LABEL)
+LABEL = Key(A).label
 LABELS = {
     "set": (4, None, None, SET, 4),
     "another writer's": (4, None, "x", REFUSE, None),

@@ -18,7 +18,7 @@ from capacityd import __version__
 from capacityd.config import load
 from capacityd.model.errors import CapacitydError, Cause
 from capacityd.model.file_codec import _checksum, to_file
-from capacityd.model.key import Key, Kind
+from capacityd.model.key import Key
 from capacityd.model.messages import NO_STATUS, ServiceStatus
 from capacityd.model.node import Condition, ConditionReason, Stored
 from capacityd.model.plan import Action, Change, Trouble
@@ -39,7 +39,7 @@ from tests.support.forked import forked
 A, B = "example.com/a", "example.com/b"
 MEMORY = Memory(
     uid="11111111",
-    published={Key(A): 4, Key(A, Kind.LABEL): 4},
+    published={Key(A): 4, Key(A).label: 4},
     left="0a1b",
     lower_since={Key(A): 5.0},
     unknown_since={B: 6.0},

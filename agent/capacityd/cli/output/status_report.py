@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from capacityd.model.errors import Cause
-from capacityd.model.key import Key, Kind
+from capacityd.model.key import Key
 from capacityd.model.node import ConditionReason
 from capacityd.model.plan import Trouble
 from capacityd.model.reasons import Activity, PassReason
@@ -20,7 +20,8 @@ class ResourceRow:
     """
 
     name: str
-    kind: Kind
+    kind: str
+    """As Key.kind."""
     reading: int | str | None
     """The number, "absent", "unknown" or "unconfigured". None: the row is that of a label."""
     expect: int | None
@@ -43,7 +44,7 @@ class ResourceRow:
     @property
     def key(self) -> Key:
         """The row's key."""
-        return Key(self.name, self.kind)
+        return Key(self.name, is_label=self.kind == "label")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
+from capacityd.config import load
 from capacityd.discovery.runner import probe
 from capacityd.host.kubelet import device_plugin_names
 from capacityd.linux.clock import BOOT_SECONDS, uptime
@@ -24,7 +25,6 @@ from capacityd.reconcile.inputs import Inputs
 from capacityd.reconcile.memory import MIN_INTERVAL
 from capacityd.reconcile.reconcile import Pass, PassEnd
 from capacityd.worker import journal, metrics_file, pass_memory, runtime_files, send_message
-from capacityd.worker.active_config import active_config
 from capacityd.worker.answer import answer_of
 from capacityd.worker.pass_memory import PassMemory
 from capacityd.worker.pass_state import PassStatus
@@ -185,7 +185,11 @@ class PassJob:
 
     def active_config(self) -> CheckedConfig:
         """The active configuration, and the errors of the last check, which may have rejected a newer configuration."""
-        return active_config(self._folder, self._selection.config)
+        if saved := runtime_files.read_config(self._folder):
+            return saved
+        # There was no room to save the configuration at boot, so this worker reads the files.
+        loaded = load(self._selection.config)
+        return CheckedConfig(loaded.config, tuple(problem.public() for problem in loaded.problems))
 
     def probe(self, node_name: str | None) -> Mapping[str, Reading]:
         """Reads all resources. node_name: None: it is not known."""

@@ -566,6 +566,9 @@ def test_a_long_event_says_how_much_it_leaves_out(service: Service) -> None:
     message = service.node.events[0].message
     assert len(message.encode()) <= 1000
     assert message.endswith("more, see capacityd status")
+    service.make_pass(1010.0, **{f"resource-{number}": UNKNOWN for number in range(60)})
+    message = service.node.events[-1].message
+    assert (len(message.encode()), message[-1]) == (1000, "…"), "one text that does not fit is cut"
 
 
 def test_an_event_that_cannot_be_created_is_only_a_warning(service: Service) -> None:

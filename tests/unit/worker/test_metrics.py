@@ -97,15 +97,6 @@ def test_every_metric_has_its_series() -> None:
     }
 
 
-def test_each_series_has_the_name_of_the_node_once_it_is_known() -> None:
-    def names(status: PassStatus) -> set[str | None]:
-        families = text_string_to_metric_families(metrics.exposition(CONFIG, status).decode())
-        return {sample.labels.get(NODE) for family in families for sample in family.samples}
-
-    assert names(STATUS) == {"n1"}
-    assert names(PassStatus(1.0)) == {None}
-
-
 def test_before_the_node_was_reached_there_is_no_success() -> None:
     samples = series(metrics.exposition(Config(), PassStatus(1.0, readings=READINGS)))
     assert "last_reconcile_timestamp_seconds{}" in samples

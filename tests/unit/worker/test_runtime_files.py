@@ -199,10 +199,3 @@ def test_anybody_may_read_what_status_shows_and_nothing_else(tmp_path: Path) -> 
         os.umask(umask)
     modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
     assert modes == {"state.json": 0o644, "config.json": 0o600}
-
-
-def test_the_folder_is_the_first_that_systemd_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RUNTIME_DIRECTORY", "/run/x:/run/y")
-    assert runtime_files.runtime_directory() == "/run/x"
-    monkeypatch.delenv("RUNTIME_DIRECTORY")
-    assert runtime_files.runtime_directory() == "/run/capacityd"

@@ -124,18 +124,6 @@ def test_a_limit_of_the_condition_is_no_resources(worker: Worker, capsys: pytest
     assert f"\nNode condition and annotations: {wait.text(worker.uptime)}\n" in capsys.readouterr().out
 
 
-def test_a_restore_that_waits_does_not_hide_why_it_is_unknown(
-    worker: Worker, capsys: pytest.CaptureFixture[str]
-) -> None:
-    change_often(worker)
-    worker.node.set(A, None, None)
-    worker.make_pass(1007.0, "resync", a=UNKNOWN)
-    worker.run_status()
-    text = capsys.readouterr().out
-    assert f"\n{A}: held back for 58 s more, because the Node has been written often (rate limit)\n" in text
-    assert f"! {A}: unknown: busy\n" in text
-
-
 def in_status(worker: Worker, wait: Wait, capsys: pytest.CaptureFixture[str]) -> str:
     """The text of a wait in the output of `status`: from the table's last column, or from its own line."""
     worker.run_status()

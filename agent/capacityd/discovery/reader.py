@@ -121,7 +121,7 @@ def _read_devices_once(
                 contribution, share = _contribution(host, resource, device, read=read)
                 contributions.append(contribution)
                 shares.append(share)
-            except _NotMeasuredError as e:
+            except HostError as e:
                 result = MatchResult(matches=None, error=e)
         if result.matches is None:
             if not is_last_attempt and host.resolve(device.path) is None:
@@ -181,16 +181,12 @@ def _cached_reader(
     return read
 
 
-class _NotMeasuredError(HostError):
-    """A matching device has no value to add up: it has no fallback, or it has disappeared."""
-
-
 def _contribution(
     host: Host, resource: Resource, device: Device, *, read: Callable[[str], Value]
 ) -> tuple[Contribution, int]:
     """The contribution of a matching device in the resource's unit, and the same in base units.
 
-    Raises _NotMeasuredError. The fallback is only for a device that still exists.
+    Raises HostError if the device has no value to add up. The fallback is only for a device that still exists.
     """
     measured = 1
     note = ""
@@ -202,10 +198,10 @@ def _contribution(
             detail = e.detail
             has_disappeared = host.resolve(device.path) is None
             if has_disappeared:
-                raise _NotMeasuredError(str(e), errno=e.errno, cause=e.cause, detail=detail) from e
+                raise
             if resource.fallback is None:
                 why = f"{e}; fallback sets a value for such devices"
-                raise _NotMeasuredError(why, cause=Cause.NO_MEASURE, detail=detail) from e
+                raise HostError(why, cause=Cause.NO_MEASURE, detail=detail) from e
             measured = resource.fallback
             note = f"fallback: {e}"
     share = measured * resource.slots

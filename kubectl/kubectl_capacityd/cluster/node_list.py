@@ -38,25 +38,24 @@ _MAX_PAUSE = 10.0
 
 
 def read_fleet(
-    access: ClusterAccess, label: str, selector: str, names: tuple[str, ...], progress: Callable[[str, int], None]
+    access: ClusterAccess,
+    label: str,
+    selector: str,
+    names: tuple[str, ...] | None,
+    progress: Callable[[str, int], None],
 ) -> Fleet:
     """Lists Nodes and, if the user may list them, DeviceClasses and pods. Raises NodeError.
 
     label: the label that groups Nodes. selector: a label selector; "" for all Nodes.
-    names: the Nodes whose pods to read; empty: the pods of all Nodes.
+    names: the Nodes whose pods to read; empty: the pods of all Nodes; None: only Nodes are listed.
     progress: called after each page with the kind ("Nodes", "pods") and the number read so far.
     """
     reader = _Reader(access, progress)
     nodes = reader.nodes(selector, label)
+    if names is None:
+        return Fleet(nodes)
     device_classes = reader.device_classes()
     return Fleet(nodes, device_classes=device_classes, requests=reader.pod_requests(names))
-
-
-def read_nodes(
-    access: ClusterAccess, label: str, selector: str, progress: Callable[[str, int], None]
-) -> tuple[NodeSummary, ...]:
-    """Lists Nodes only. The arguments are those of read_fleet(). Raises NodeError."""
-    return _Reader(access, progress).nodes(selector, label)
 
 
 class _Reader:

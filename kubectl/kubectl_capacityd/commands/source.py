@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from capacityd.model.errors import CapacitydError, UsageError
 from kubectl_capacityd.cluster.fleet_file import read_fleet_file
-from kubectl_capacityd.cluster.node_list import read_fleet, read_nodes
+from kubectl_capacityd.cluster.node_list import read_fleet
 from kubectl_capacityd.cluster.operator_kubeconfig import load_operators
 from kubectl_capacityd.commands.count_progress import count_progress
 from kubectl_capacityd.model import Fleet, NodeSummary
@@ -19,10 +19,11 @@ def group_label(options: Options) -> str:
     return INSTANCE_TYPE if options.by is None else options.by
 
 
-def selected_fleet(options: Options) -> Fleet:
+def selected_fleet(options: Options, *, only_nodes: bool = False) -> Fleet:
     """Returns the selected Nodes, with all that `fleet` reports about. Raises NodeError, UsageError, CapacitydError.
 
-    At least one Node is selected: a wrong name or selector must not look like a healthy fleet.
+    At least one Node is selected: a wrong name or selector must not look like a healthy fleet. only_nodes: whether to
+    read nothing else.
     """
     fleet = _saved_fleet(options)
     if fleet is None:
@@ -32,24 +33,12 @@ def selected_fleet(options: Options) -> Fleet:
                 access,
                 label=group_label(options),
                 selector=options.selector,
-                names=tuple(options.node_names),  # whose pods to read; all Nodes are read, to compare them
+                # Whose pods to read; all Nodes are read, to compare them.
+                names=None if only_nodes else tuple(options.node_names),
                 progress=progress,
             )
     _require_nodes(fleet.nodes, options)
     return fleet
-
-
-def selected_nodes(options: Options) -> tuple[NodeSummary, ...]:
-    """Returns the selected Nodes, at least one. Reads nothing else. Raises as selected_fleet() does."""
-    saved = _saved_fleet(options)
-    if saved is not None:
-        nodes = saved.nodes
-    else:
-        access = load_operators(options.kubeconfig, context=options.context)
-        with count_progress() as progress:
-            nodes = read_nodes(access, label=group_label(options), selector=options.selector, progress=progress)
-    _require_nodes(nodes, options)
-    return nodes
 
 
 def _saved_fleet(options: Options) -> Fleet | None:

@@ -23,7 +23,7 @@ from capacityd.model.reading import Quantity, Reading, Unknown
 from capacityd.model.text import plural
 from capacityd.schema.config import Config
 from capacityd.worker.selection import host_of, node_name_of
-from kubectl_capacityd.commands.source import group_label, selected_nodes
+from kubectl_capacityd.commands.source import group_label, selected_fleet
 from kubectl_capacityd.model import NodeSummary
 from kubectl_capacityd.options import Options
 from kubectl_capacityd.template.common import Common, common
@@ -85,7 +85,7 @@ def _of_nodes(options: Options) -> int:
         )
     elif options.instance_types:
         raise UsageError("--by gives the values of its label: leave out --instance-type")
-    nodes = selected_nodes(options)
+    nodes = selected_fleet(options, only_nodes=True).nodes
     _require_published(nodes, options.resource_names)
     groups = _groups(options, nodes)
     for group in groups.values():

@@ -87,7 +87,7 @@ def serving(
 
 
 def read(
-    folder: Path, script: Script, names: tuple[str, ...] = (), progress: Callable[..., None] = lambda *_: None
+    folder: Path, script: Script, names: tuple[str, ...] | None = (), progress: Callable[..., None] = lambda *_: None
 ) -> tuple[Fleet, list[Request]]:
     with serve(script) as server:
         path = folder / "config"
@@ -282,6 +282,12 @@ def test_device_classes_are_listed_by_their_extended_resource(tmp_path: Path) ->
     sent = answer(200, {"kind": "DeviceClassList", "items": classes})
     fleet, _ = read(tmp_path, serving(classes=lambda _: sent))
     assert fleet.device_classes == {DONGLE: ("usb", "usb2"), "example.com/gpu": ("gpu",)}
+
+
+def test_template_needs_no_right_but_to_list_nodes(tmp_path: Path) -> None:
+    fleet, received = read(tmp_path, serving(), names=None)
+    assert names(fleet) == ["n1"]
+    assert [urlsplit(request.path).path for request in received] == ["/api/v1/nodes"]
 
 
 def test_device_classes_and_pods_are_optional(tmp_path: Path, pauses: list[float]) -> None:

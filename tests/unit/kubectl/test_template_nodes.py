@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from kubectl_capacityd.commands import source
-from kubectl_capacityd.model import NodeSummary
+from kubectl_capacityd.model import Fleet, NodeSummary
 from kubectl_capacityd.run import run
 from tests.unit.kubectl.test_assess import DONGLE, SEATS, node
 
@@ -24,8 +24,8 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
     """Makes the API server return these Nodes. Returns the mock that reads them."""
 
     def reads(*nodes: NodeSummary) -> MagicMock:
-        double = MagicMock(return_value=nodes)
-        monkeypatch.setattr(source, "read_nodes", double)
+        double = MagicMock(return_value=Fleet(nodes))
+        monkeypatch.setattr(source, "read_fleet", double)
         monkeypatch.setattr(source, "load_operators", lambda kubeconfig, context: (kubeconfig, context))
         return double
 
@@ -40,7 +40,12 @@ def test_nodes_that_are_alike_have_one_document(reads: Reads, capsys: pytest.Cap
     double = reads(several("n1", dongle=4, seats=25_000), several("n2", dongle=4, seats=25_000))
     assert run(["template", "--context", "prod", "aws", "--nodes", "-l", "pool=a"]) == 0
     assert double.call_args.args == ((None, "prod"),)
-    assert double.call_args.kwargs == {"label": source.INSTANCE_TYPE, "selector": "pool=a", "progress": ANY}
+    assert double.call_args.kwargs == {
+        "label": source.INSTANCE_TYPE,
+        "selector": "pool=a",
+        "names": None,
+        "progress": ANY,
+    }
     captured = capsys.readouterr()
     assert captured.err == ""
     assert captured.out == (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from capacityd.detectors import load_detector
@@ -26,7 +26,7 @@ class Hint:
 
 def hints(resource: Resource) -> Iterator[Hint]:
     """Yields the hints about a resource."""
-    for text in name_hints([resource]):
+    if text := _name_hint(resource.name):
         yield Hint(table="", key="", text=text)
     detector = load_detector(resource.detector)
     if isinstance(detector, DeviceDetector):
@@ -58,13 +58,13 @@ def _exact_size_hints(resource: Resource, detector: DeviceDetector) -> Iterator[
                 yield Hint(table=detector.name, key=test.key, text=text)
 
 
-def name_hints(resources: Iterable[Resource]) -> Iterator[str]:
-    """Yields a hint for each resource whose name is in the domain of a device plugin, which may register the name."""
-    for resource in resources:
-        domain = plugin_domain(resource.name)
-        if domain:
-            _, _, after_domain = resource.name.partition("/")
-            yield (
-                f"device plugins use names in {domain} ({PLUGIN_DOMAINS[domain]}); if one registers {resource.name}, "
-                f"capacityd gives it up: use your own domain, as in example.com/{after_domain}"
-            )
+def _name_hint(name: str) -> str:
+    """A hint about a name in the domain of a device plugin, which may register the name; "" for any other name."""
+    domain = plugin_domain(name)
+    if not domain:
+        return ""
+    _, _, after_domain = name.partition("/")
+    return (
+        f"device plugins use names in {domain} ({PLUGIN_DOMAINS[domain]}); if one registers {name}, capacityd gives it "
+        f"up: use your own domain, as in example.com/{after_domain}"
+    )

@@ -53,7 +53,7 @@ def detector_tables(raw: object, detector: DeviceDetector, place: Place) -> tupl
     tables = []
     for table_place, table in _tables(raw, detector.name, place=place, example=_example(detector)):
         defaults = {key: default for key, default in detector.defaults.items() if key not in table}
-        tables.append(_device_table({**table, **defaults}, detector, table_place))
+        tables.append(_device_table({**defaults, **table}, detector, table_place))
         if detector.required_subsystem and detector.required_subsystem.key not in table:
             required = detector.required_subsystem.key
             table_place.report(required, f"is required ({detector.keys[required].about})")
@@ -77,11 +77,11 @@ def _example(detector: DeviceDetector) -> str:
 
 
 def _device_table(raw: Mapping[str, object], detector: DeviceDetector, place: Place) -> Table:
-    """A table of devices. Its tests are sorted by cost, because the first mismatch ends the matching."""
+    """A table of devices. Its tests are in the order of the keys; the first mismatch ends the matching."""
     tests: list[KeyMatcher] = []
     for key, value in raw.items():
         tests += _device_tests(key, value, detector=detector, place=place)
-    return Table(tests=tuple(sorted(tests, key=lambda test: _cost(test, detector))))
+    return Table(tests=tuple(tests))
 
 
 def _has_test(table: Mapping[str, object]) -> bool:
@@ -146,14 +146,6 @@ def _device_tests(key: str, raw: object, *, detector: DeviceDetector, place: Pla
         return _test(key, written_key=key, kind=detector.keys[key].kind, raw=raw, place=place)
     place.report_unknown(key, [*detector.keys, *NAME_TABLES])
     return []
-
-
-def _cost(test: KeyMatcher, detector: DeviceDetector) -> int:
-    """The rank of a test by the time that its value takes to read: plain keys, measures, attributes, properties."""
-    table, dot, _ = test.key.partition(".")  # attributes.NAME or properties.NAME
-    if not dot:
-        return 1 if test.key in detector.measures else 0
-    return 2 if table == "attributes" else 3
 
 
 def _settings(raw: Mapping[str, object], detector: ValueDetector, place: Place) -> dict[str, SettingValue]:

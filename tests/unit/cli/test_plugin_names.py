@@ -1,4 +1,4 @@
-"""A resource name in a device plugin's domain: each command warns and names the remedy, and no command fails."""
+"""A resource name in a device plugin's domain: each check warns and names the remedy, and no command fails."""
 
 from __future__ import annotations
 
@@ -60,8 +60,6 @@ def files(tmp_path: Path) -> list[str]:
     ("command", "output"),
     [
         (["config", "check"], '{config}:2: warning: [resources."{name}"] {warning}\n'),
-        (["plan"], "capacityd: {warning}\n"),
-        (["apply"], "capacityd: {warning}\n"),
         (["probe", "--explain"], "hint  {warning}\n"),
     ],
     ids=lambda value: value[0],
@@ -70,7 +68,7 @@ def test_each_command_warns_of_a_name_of_a_device_plugin(
     files: list[str], capsys: pytest.CaptureFixture[str], command: list[str], output: str
 ) -> None:
     config = files[3]
-    options = files if command[0] in ("plan", "apply") else files[2:4] if command[0] == "config" else files[:4]
+    options = files[2:4] if command[0] == "config" else files[:4]
     assert run([*command, *options]) == 0
     out, err = capsys.readouterr()
     assert output.format(config=config, name=NAME, warning=WARNING) in out + err

@@ -13,7 +13,6 @@ from capacityd.cli.options import Options, refuse_combinations
 from capacityd.cli.output.plan import plan_as_dict, print_patch, print_plan
 from capacityd.cli.output.terminal import print_json, print_message
 from capacityd.config import load
-from capacityd.config.hints import name_hints
 from capacityd.discovery.runner import probe
 from capacityd.host.kubelet import device_plugin_names
 from capacityd.model.errors import CapacitydError, UsageError
@@ -97,8 +96,6 @@ def _publish(options: Options, *, writes: bool) -> tuple[Config, Outcome]:
     """Reads the machine, prints warnings, and runs a pass. writes: whether the plan is written to the Node."""
     host = host_of(options.selection)
     config = config_of(options.selection)
-    for hint in name_hints(config.resources):
-        print_message(hint)
     if config.settings.observe and writes:
         raise UsageError("[kubernetes] observe = true forbids writes; `capacityd plan` shows the changes")
     refuse_combinations(options, writes=writes)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from capacityd.model.errors import NodeConflict, NodeError, NodeUnreachable
 from capacityd.model.node import Node, NodeState
@@ -17,7 +16,7 @@ from capacityd.model.waits import Wait
 from capacityd.reconcile.events import events
 from capacityd.reconcile.inputs import Inputs
 from capacityd.reconcile.memory import Memory
-from capacityd.reconcile.plan import WHOLE, Part, make_plan
+from capacityd.reconcile.plan import make_plan
 from capacityd.reconcile.waits import waits_after
 from capacityd.reconcile.writing import Writing
 
@@ -105,16 +104,15 @@ class Pass:
 
         If another writer comes in between, begins again. Raises NodeError if the Node can't be read.
         """
-        writing = Writing(self.node, inputs.uptime)
+        writing = Writing(self.node, inputs)
         state = self.node.read()
         for _ in range(MAX_CONFLICTS):
             plugins = self.device_plugins()
             memory = memory.of_node(state).with_restored(state, inputs.uptime)
-            make_part = partial(_make_part, inputs, plugins)
-            plan = make_part(state, memory, WHOLE)
+            plan = make_plan(state, plugins, memory, inputs)
             if not self.writes:
                 return PassEnd(inputs, replace(self.memory, lower_since=plan.lower_since), Outcome(plan, state))
-            writing.begin(make_part, state, memory)
+            writing.begin(plugins, state, memory)
             try:
                 plan = writing.write(plan)
             except NodeConflict:
@@ -148,8 +146,3 @@ class Pass:
             except NodeError as e:
                 errors.append(f"the Event could not be created: {e}")
         return errors
-
-
-def _make_part(inputs: Inputs, plugins: Collection[str] | None, state: NodeState, memory: Memory, part: Part) -> Plan:
-    """Makes the plan of a pass, with the arguments in the order of Planner."""
-    return make_plan(state, plugins, memory, inputs, part)

@@ -3,23 +3,20 @@ back. After each patch, looks at what was stored, and remembers it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import TypeAlias
+from collections.abc import Collection
 
 from capacityd.model.errors import NodeConflict, NodeRejected
 from capacityd.model.key import Key
 from capacityd.model.node import Node, NodeState
 from capacityd.model.plan import Change, Plan
 from capacityd.reconcile.denial import condition_text, sent_text
+from capacityd.reconcile.inputs import Inputs
 from capacityd.reconcile.isolation import isolate
 from capacityd.reconcile.memory import Memory
-from capacityd.reconcile.plan import Part
+from capacityd.reconcile.plan import Part, make_plan
 
 _REST = Part(frozenset())
 _REST_OF_ANNOTATION = Part(frozenset(), has_condition=False)
-
-Planner: TypeAlias = Callable[[NodeState, Memory, Part], Plan]
-"""Makes the plan for a Node, or for a part of it."""
 
 
 class Writing:
@@ -30,7 +27,7 @@ class Writing:
     memory: Memory
     """What to remember after the last patch."""
 
-    def __init__(self, node: Node, uptime: float) -> None:
+    def __init__(self, node: Node, inputs: Inputs) -> None:
         self.state_before: NodeState | None = None
         """The Node as the pass has read it first."""
         self.has_sent = False
@@ -40,11 +37,12 @@ class Writing:
         self.written: dict[Key, Change] = {}
         """The changes that were stored."""
         self._node = node
-        self._uptime = uptime
+        self._inputs = inputs
+        self._uptime = inputs.uptime
 
-    def begin(self, make_plan: Planner, state: NodeState, memory: Memory) -> None:
-        """Begins with the Node as it was just read. memory: before the writes."""
-        self._make_plan = make_plan
+    def begin(self, device_plugins: Collection[str] | None, state: NodeState, memory: Memory) -> None:
+        """Begins with the Node as it was just read. device_plugins: as in make_plan(). memory: before the writes."""
+        self._device_plugins = device_plugins
         if self.state_before is None:
             self.state_before = state
         self.state = state
@@ -85,7 +83,7 @@ class Writing:
         return self.memory.denied, self.memory.annotation_denied
 
     def _plan(self, part: Part) -> Plan:
-        return self._make_plan(self.state, self.memory, part)
+        return make_plan(self.state, self._device_plugins, self.memory, self._inputs, part)
 
     def _write_keys(self, keys: Collection[Key]) -> bool:
         """Writes the numbers of these keys with their entries of the annotation. Returns whether they were accepted."""

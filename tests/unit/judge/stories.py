@@ -17,8 +17,6 @@ from tests.support.judge.observations import (
     Configuration,
     Configured,
     Ends,
-    Forgets,
-    Hears,
     Looks,
     MachineHas,
     NodeIs,
@@ -104,14 +102,6 @@ class Story:
 
     def ends(self, trouble: Trouble) -> Story:
         self.tell(Ends(self.at, trouble))
-        return self
-
-    def hears(self) -> Story:
-        self.tell(Hears(self.at))
-        return self
-
-    def forgets(self) -> Story:
-        self.tell(Forgets(self.at))
         return self
 
     def has_plugins(self, *names: str) -> Story:

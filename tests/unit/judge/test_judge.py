@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.judge.judge import BrokenPromise, Judge
-from tests.support.judge.observations import Trouble, Writer
+from tests.support.judge.observations import Trouble
 from tests.unit.judge.stories import LABEL_A, A, B, Story
 
 Happens = Callable[[Story], object]
@@ -84,10 +84,8 @@ def _give_up(story: Story) -> None:
 BROKEN: dict[str, tuple[str, Happens, Happens]] = {
     "another's key is changed": ("untouched", _another_key, lambda s: s.publishes(a=4, b=2)),
     "another's key is taken over": ("untouched", _another_key, lambda s: s.writes(listed={A: 4, B: 9}, true=False)),
-    "another's key is removed": ("untouched", _another_key, lambda s: s.writes(capacity={B: None})),
     "another's value is removed": ("untouched", _changed_by_another, _remove),
     "a device plugin's key is written": ("untouched", _of_a_plugin, lambda s: s.publishes(a=4, b=2)),
-    "cpu is changed": ("untouched", lambda s: None, lambda s: s.writes(capacity={"cpu": "7"})),
     "cpu is removed": (
         "untouched",
         lambda s: s.others(listed={A: 4, "cpu": 8}),
@@ -100,21 +98,12 @@ BROKEN: dict[str, tuple[str, Happens, Happens]] = {
         lambda s: s.writes(capacity={B: "1"}, allocatable={B: "1"}, listed={A: 4, B: 1}),
     ),
     "what is unknown is lowered": ("unknown_keeps", _unknown, lambda s: s.publishes(a=3, true=False)),
-    "what is unknown is raised": ("unknown_keeps", _unknown, lambda s: s.publishes(a=5, true=False)),
     "what is unknown is removed": ("unknown_keeps", _unknown, _remove),
     "a number falls early": ("holds", _lower, lambda s: s.publishes(a=2)),
     "a number falls early after a boot": ("holds", _lower_at_boot, lambda s: s.publishes(a=2)),
-    "a key goes early": ("holds", lambda s: s.has(a="absent").reads(), _remove),
-    "True beside something unknown": ("true_when_written", _unknown, lambda s: s.publishes(a=4)),
-    "True beside another's key": ("true_when_written", _another_key, lambda s: s.writes(true=True)),
     "True beside a number that is not the machine's": (
         "true_when_written",
         lambda s: s.has(a=5),
-        lambda s: s.writes(true=True),
-    ),
-    "True beside another allocatable": (
-        "true_when_written",
-        lambda s: s.others(allocatable={A: "3"}),
         lambda s: s.writes(true=True),
     ),
     "True beside more than is published": (
@@ -127,34 +116,13 @@ BROKEN: dict[str, tuple[str, Happens, Happens]] = {
         lambda s: s.has(a=3).others(capacity={A: "8"}, allocatable={A: "8"}),
         lambda s: s.writes(true=True),
     ),
-    "True beside a resource with an error": (
-        "true_when_written",
-        lambda s: s.configure(broken=frozenset({B})),
-        lambda s: s.writes(true=True),
-    ),
-    "True beside a file that can't be read": (
-        "true_when_written",
-        lambda s: s.configure(complete=False),
-        lambda s: s.writes(true=True),
-    ),
     "observe mode writes": ("observes", _observes, lambda s: s.publishes(a=4)),
     "an unseen value is overwritten": (
         "seen",
         _unseen,
         lambda s: s.writes(saw=False, capacity={A: "4"}, allocatable={A: "4"}),
     ),
-    "True stays beside a higher number": ("true_only_while_right", lambda s: s.has(a=5), lambda s: s.waits(20.0)),
     "True stays beside a lower number": ("true_only_while_right", lambda s: s.has(a=3), lambda s: s.waits(30.0)),
-    "True stays beside a kubelet's zero": (
-        "true_only_while_right",
-        lambda s: s.others(capacity={A: "0"}, allocatable={A: "0"}),
-        lambda s: s.waits(20.0),
-    ),
-    "True stays beside a key that is gone": (
-        "true_only_while_right",
-        lambda s: s.has(a="absent"),
-        lambda s: s.waits(30.0),
-    ),
     "True stays beside a key that nothing configures": (
         "true_only_while_right",
         lambda s: s.configure(B).has(b="absent"),
@@ -193,38 +161,12 @@ def test_a_broken_promise_is_found(promise: str, before: Happens, then: Happens)
     assert broken.value.name == promise
 
 
-def _adopts(story: Story) -> None:
-    _another_key(story)
-    story.configure(A, B, adopt=True)
-    story.publishes(a=4, b=2)
-
-
 def _reduces_in_time(story: Story) -> None:
     story.has(a=2)
     story.waits(1.0)
     story.reads()
     story.waits(10.0)
     story.publishes(a=2)
-
-
-def _removes_in_time(story: Story) -> None:
-    story.has(a="absent")
-    story.reads()
-    story.waits(10.0)
-    story.publishes()
-
-
-def _restores(story: Story) -> None:
-    story.others(capacity={A: "0"}, allocatable={A: "0"})
-    story.waits(2.0)
-    story.publishes(a=4)
-
-
-def _restores_unknown(story: Story) -> None:
-    _unknown(story)
-    story.others(capacity={A: None}, allocatable={A: None})
-    story.waits(2.0)
-    story.publishes(a=4, true=False)
 
 
 def _gives_up(story: Story) -> None:
@@ -263,11 +205,7 @@ def _heartbeats(story: Story) -> None:
 
 
 KEPT: dict[str, Happens] = {
-    "a key is adopted": _adopts,
     "a reduction holds for its time": _reduces_in_time,
-    "a key that is gone is removed in time": _removes_in_time,
-    "a kubelet's zero is repaired": _restores,
-    "what is unknown is restored": _restores_unknown,
     "a key that another has changed is given up": _gives_up,
     "a label follows its number": _labels,
     "another's key stays, and the condition says so": _says_false,
@@ -318,12 +256,6 @@ def test_a_text_that_not_all_can_read_is_found() -> None:
     story.shows("nothing to see")
     with pytest.raises(BrokenPromise, match="hidden-7"):
         story.shows("a label is hidden-7")
-
-
-def test_another_capacityd_counts_as_another_writer() -> None:
-    story = published()
-    story.others(by=Writer.OTHER_CAPACITYD, capacity={A: "9"}, allocatable={A: "9"}, listed={A: 9})
-    assert story.judge.ghosts.written_by[A] is Writer.OTHER_CAPACITYD
 
 
 def test_an_annotation_alone_makes_no_key_ours() -> None:

@@ -12,10 +12,8 @@ import pytest
 from capacityd.model.errors import NodeUnauthorized
 from capacityd.node import Machine, open_node
 from tests.clientgo.certificates import CASES, serve
-from tests.cluster.credentials import Authority, kubeconfig
 from tests.support.nodes import node
 from tests.support.server import Request, answer, review
-from tests.support.tls import answers, serve_tls
 
 
 def script(request: Request) -> bytes:
@@ -69,18 +67,3 @@ def test_the_authority_that_fits_is_remembered(tmp_path: Path) -> None:
         for _ in range(2):
             opened.read()
             assert server.connections - len(requests) <= 2, "both and the old one failed, before the first request"
-
-
-def test_the_key_of_a_client_certificate_is_in_its_own_file(tmp_path: Path) -> None:
-    """The file of the certificate may contain another key, as after a renewal."""
-    authority = Authority.create(tmp_path / "authority")
-    pem = authority.client("system:node:n1", ["system:nodes"], tmp_path / "client.pem")
-    other = authority.key("other").read_text()
-    key = tmp_path / "client.key"
-    key.write_text((tmp_path / "authority/client.key").read_text())
-    pem.write_text(other + (tmp_path / "authority/client.crt").read_text())
-    with serve_tls(answers(script, authority.server(), authority.ca_file)) as server:
-        path = tmp_path / "kubeconfig"
-        user = {"client-certificate": str(pem), "client-key": str(key)}
-        path.write_text(kubeconfig(server.url, authority.ca_file, user))
-        assert open_node(str(path), None, Machine("host", None)).identify() == "n1"

@@ -229,15 +229,6 @@ def test_one_of_ten_names_is_found_and_the_others_are_written(service: Service) 
     assert len(service.memory.writes) == 1
 
 
-def test_a_policy_that_denies_everything_leaves_the_memory_alone(service: Service) -> None:
-    service.node.denies = lambda _: "no"
-    end = service.make_pass(1000.0, a=FOUR, b=FOUR)
-    assert (service.node.patches, end.error) == ([], None)
-    service.node.denies = lambda _: ""
-    service.make_pass(1060.0, a=FOUR, b=FOUR)
-    assert service.node.condition == TRUE
-
-
 def test_a_policy_that_denies_the_condition_does_not_deny_the_numbers(service: Service) -> None:
     service.node.denies = lambda patch: "no condition" if patch.condition else ""
     service.make_pass(1000.0, a=FOUR)
@@ -341,19 +332,6 @@ def test_a_webhook_that_strips_what_the_patch_does_not_contain_is_noticed(servic
     service.node.alters = lambda _: None
     service.make_pass(1070.0, a=Quantity(5))
     assert service.node.condition == TRUE
-
-
-def test_a_webhook_that_strips_the_condition_is_remembered(service: Service) -> None:
-    def strip(document: dict[str, Any]) -> None:
-        document["status"]["conditions"] = []
-
-    service.node.alters = strip
-    service.make_pass(1000.0, a=FOUR)
-    service.make_pass(1010.0, a=FOUR)
-    assert service.node.attempts == 1
-    assert service.memory.condition_denied
-    end = service.make_pass(1020.0, a=FOUR)
-    assert [wait.reason for wait in end.waits] == [WaitReason.DENIED]
 
 
 # --- no answer, and errors
@@ -598,15 +576,6 @@ def test_an_unreadable_list_of_device_plugins_is_named_and_read_again(service: S
     assert (service.node.numbers, service.node.condition) == ({A: "4"}, TRUE)
 
 
-def test_a_plugin_that_registers_our_name_gets_it(service: Service) -> None:
-    service.labels = {A}
-    service.make_pass(1000.0, a=FOUR)
-    service.plugins = {A}
-    service.make_pass(1010.0, a=Quantity(5))
-    assert (service.node.numbers, published(service.node)) == ({A: "4"}, None)
-    assert (service.node.state.labels, service.node.condition) == ({}, ("False", "Refused"))
-
-
 def test_a_label_follows_what_is_published_as_its_resource(service: Service) -> None:
     service.labels = {A}
     for at, reading, value in (
@@ -621,26 +590,6 @@ def test_a_label_follows_what_is_published_as_its_resource(service: Service) -> 
     ):
         service.make_pass(at, a=reading)
         assert service.node.state.labels.get(A) == value, at
-
-
-def test_a_label_follows_its_resource_once_that_is_no_longer_denied(service: Service) -> None:
-    service.labels = {A}
-    service.node.denies = denies(A)
-    service.make_pass(1000.0, a=FOUR)
-    service.node.denies = lambda _: ""
-    service.make_pass(1060.0, a=FOUR)
-    assert (service.node.numbers, service.node.state.labels, service.node.condition) == ({A: "4"}, {A: "4"}, TRUE)
-
-
-def test_a_foreign_label_is_refused_and_its_resource_is_published(service: Service) -> None:
-    service.labels = {A}
-    service.node.document["metadata"]["labels"] = {A: "x"}
-    service.make_pass(1000.0, a=FOUR)
-    assert (service.node.state.labels, service.node.numbers) == ({A: "x"}, {A: "4"})
-    assert service.node.message.startswith("refused: label example.com/a: ")
-    service.adopt = {A}
-    service.make_pass(1010.0, a=FOUR)
-    assert (service.node.state.labels, service.node.condition) == ({A: "4"}, TRUE)
 
 
 def withdraw(node: ServerNode, plugins: frozenset[str] = frozenset()) -> PassEnd:

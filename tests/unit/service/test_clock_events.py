@@ -2,41 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import struct
 
 import pytest
 
 from capacityd.service.clock_events import ClockEvents, latest_expiration
-from tests.support.forked import open_files
 
 
 @pytest.mark.parametrize(("kind", "expected"), [("i", (1 << 31) - 1), ("q", 1 << 40)])
 def test_an_expiration_fits_into_a_c_long(kind: str, expected: int) -> None:
     """Of 4 bytes on armhf and i386."""
     assert struct.pack(f"={kind}", latest_expiration(struct.calcsize(f"={kind}"))) == struct.pack(f"={kind}", expected)
-
-
-class Denied:
-    """A libc whose timer can't be set."""
-
-    def __init__(self, fd: int) -> None:
-        self.timerfd_create = lambda *_: fd
-        self.timerfd_settime = lambda *_: -1
-
-
-def test_a_timer_that_cannot_be_set_is_closed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = open_files()
-    source = ClockEvents()
-    reader, writer = os.pipe()
-    os.dup2(reader, source.fileno())  # a read succeeds, as after ECANCELED, in none of the ways that are no event
-    os.close(reader)
-    os.close(writer)
-    source._libc = Denied(source.fileno())  # type: ignore[assignment]
-    with pytest.raises(OSError, match="can't be noticed"):
-        source._set_timer()
-    source.close()
-    assert open_files() == before
 
 
 def test_a_timer_that_has_expired_starts_no_pass_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:

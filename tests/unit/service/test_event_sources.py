@@ -117,21 +117,6 @@ def test_an_overflow_starts_a_pass_and_the_source_continues() -> None:
 
 
 @alone
-def test_closed_sources_leave_nothing_open() -> None:
-    UdevEvents(["usb"], PassReason.DEVICES).close()
-    before = open_files()
-    for _ in range(3):
-        for source in (
-            UdevEvents(["usb"], PassReason.DEVICES),
-            NetlinkEvents(KernelEvents.ROUTES),
-            FileEvents({"/run/x": PassReason.FILE}),
-        ):
-            source.close()
-            del source
-    assert open_files() == before
-
-
-@alone
 def test_a_source_that_cannot_be_opened_leaks_nothing() -> None:
     """Each pass reopens the source. Here only one more descriptor is free: it suffices for libudev's socket alone."""
     UdevEvents(["usb"], PassReason.DEVICES).close()

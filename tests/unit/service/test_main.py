@@ -56,11 +56,6 @@ sys.path.insert(0, sys.argv[1])
 from capacityd.service import loop
 loop.WORKER_TIMEOUT_BASE = 1.0
 """
-_NOTIFIES_OFTEN = """import sys
-sys.path.insert(0, sys.argv[1])
-from capacityd.service import loop
-loop.COMPARE_PERIOD = 0.1
-"""
 _PRINTS_A_WARNING = """import sys
 sys.path.insert(0, sys.argv[1])
 from capacityd.service import loop
@@ -307,17 +302,6 @@ def test_a_worker_that_cannot_be_started_is_logged_and_retried(running: Running)
     assert (status, errors.count(message), errors.count("recovered")) == (0, 1, 2)
     assert errors.count("the reconcile worker could not be started") == 1
     assert "Traceback" not in errors
-
-
-def test_a_check_that_is_retried_much_later_delays_no_pass(running: Running) -> None:
-    running.publishes(_NOTIFIES_OFTEN.replace("0.1", "1000.0") + "pause = 1000\n")
-    running.stub(check="""echo '["CheckResult", {"error": "no room"}]'""")
-    running.signal(signal.SIGHUP)
-    running.await_line("STATUS=the configuration check failed and is retried: no room")
-    running.await_line("STATUS=1 of 1")
-    (running.folder / "seats").write_text("4")
-    running.await_line("STATUS=1 of 1")
-    assert running.status_file().error == "the configuration check failed and is retried: no room"
 
 
 def test_an_unread_standard_error_blocks_nothing(running: Running) -> None:

@@ -78,8 +78,10 @@ def test_an_old_heartbeat_is_refreshed(service: Service, heartbeat: str, writes:
     service.make_pass(0.0, a=FOUR)
     (*_, ours) = service.node.document["status"]["conditions"]
     ours["lastHeartbeatTime"] = f"2023-11-14T{heartbeat}"
+    service.restart()
     service.make_pass(10.0, a=FOUR)
     assert len(service.node.patches) == 1 + writes
+    assert len(service.node.events) == 2, "a heartbeat is no news"
 
 
 def test_without_the_setting_the_condition_is_removed(service: Service) -> None:

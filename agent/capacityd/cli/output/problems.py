@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from capacityd.cli.output.status import is_too_slow, slow_activity
 from capacityd.cli.output.status_report import Problem, StatusReport
 from capacityd.linux.unit import UnitState
 from capacityd.model.errors import Cause
 from capacityd.model.node import CONDITION, ConditionReason
+from capacityd.model.reasons import Activity
 from capacityd.model.text import duration_text
 
 _NOT_EXECUTED = 200
 """From this exit status on, systemd could not execute the program (systemd.exec(5), "Process Exit Codes")."""
 # {}: the command of systemctl.
 _START_ADVICE = "start it: `systemctl {} capacityd`; see why it stopped: `journalctl -u capacityd`"
-
-
+_ACTIVITIES = {
+    Activity.CHECK: ("the check of the configuration", "the file system"),
+    Activity.PROBE: ("the reconcile pass", "a detector; hardware or a program may not respond"),
+    Activity.NODE: ("the reconcile pass", "the API server, the kubeconfig's exec plugin, or a user's command"),
+}
+"""Activity -> the slow task, and what it waits for."""
 _EXPLAIN = "see `capacityd probe --explain --as-service`"
 _ADVICE = {
     ConditionReason.CONFIGURATION_REJECTED: "configure resources and run `systemctl reload capacityd`, or remove what "
@@ -53,8 +57,8 @@ def _service_problems(report: StatusReport, now: float, unit: UnitState | None) 
     if report.running and report.not_watched and is_other_reason:
         advice = "until it is, passes read the Node: once a minute while something is wrong, else every five minutes"
         yield Problem(f"the Node is not watched: {report.not_watched}", advice)
-    if is_too_slow(report, now):
-        yield Problem(slow_activity(report, now), "the service will give up and try again")
+    if slow := _slow_activity(report, now):
+        yield Problem(slow, "if it does not end, the service gives up and tries again")
     for error in report.event_source_errors:
         yield Problem(error, "a reconcile pass looks for changes once a minute")
     if report.running and report.metrics_error:
@@ -132,3 +136,11 @@ def _start_advice(unit: UnitState | None) -> str:
     if unit.masked:
         return "it is masked: run `systemctl unmask capacityd`, then `systemctl enable --now capacityd`"
     return _START_ADVICE.format("start" if unit.enabled else "enable --now")
+
+
+def _slow_activity(report: StatusReport, now: float) -> str:
+    """What the service does slowly, for how long, and what it waits for; "" if it is not slow."""
+    if report.slow_activity is None or report.slow_since is None:
+        return ""
+    task, waits_for = _ACTIVITIES[report.slow_activity]
+    return f"{task} has been running for {duration_text(now - report.slow_since)}: it waits for {waits_for}"

@@ -7,20 +7,11 @@ from collections.abc import Sequence
 from capacityd.cli.output.status_report import Problem, ResourceRow, StatusReport
 from capacityd.cli.output.terminal import print_line, print_table, without_column
 from capacityd.model.node import ConditionReason
-from capacityd.model.reasons import Activity
 from capacityd.model.text import duration_text
 from capacityd.model.waits import WaitReason
 
 _HEADER = ("RESOURCE", "READING", "CAPACITY", "ALLOCATABLE", "EXPECT", "NOTE")
 _EXPECT_COLUMN = _HEADER.index("EXPECT")
-_TOO_SLOW = 120.0
-"""Seconds after which a slow activity of the service is a problem."""
-_ACTIVITIES = {
-    Activity.CHECK: ("the check of the configuration", "the file system"),
-    Activity.PROBE: ("the reconcile pass", "a detector; hardware or a program may not respond"),
-    Activity.NODE: ("the reconcile pass", "the API server, the kubeconfig's exec plugin, or a user's command"),
-}
-"""Activity -> the slow task, and what it waits for."""
 
 
 def print_status(report: StatusReport, problems: Sequence[Problem], *, now: float, uptime: float) -> None:
@@ -28,8 +19,6 @@ def print_status(report: StatusReport, problems: Sequence[Problem], *, now: floa
     print_line(_summary(report, degraded=bool(problems)))
     if report.has_pass:
         print_line(_times(report, now))
-    if not is_too_slow(report, now) and (activity := slow_activity(report, now)):
-        print_line(activity)
     if report.starts_at_boot is False:
         print_line("disabled: it will not start at the next boot; to change that: `systemctl enable capacityd`")
     _print_problems(report, problems)
@@ -61,19 +50,6 @@ def _print_waits(report: StatusReport, uptime: float) -> None:
             print_line(f"Node: {text}")
         elif (wait.key, text) not in noted:
             print_line(f"{wait.key}: {text}")
-
-
-def slow_activity(report: StatusReport, now: float) -> str:
-    """What the service does slowly, for how long, and what it waits for; "" if it is not slow."""
-    if report.slow_activity is None or report.slow_since is None:
-        return ""
-    task, waits_for = _ACTIVITIES[report.slow_activity]
-    return f"{task} has been running for {duration_text(now - report.slow_since)}: it waits for {waits_for}"
-
-
-def is_too_slow(report: StatusReport, now: float) -> bool:
-    """Whether the service's slow activity is a problem."""
-    return report.slow_since is not None and now - report.slow_since > _TOO_SLOW
 
 
 def _print_resources(report: StatusReport) -> None:

@@ -20,10 +20,10 @@ from capacityd.node.deadline import run_within
 from capacityd.node.documents.fields import InvalidDocument
 from capacityd.node.documents.node import node_state, reviewed_user
 from capacityd.node.documents.patch import patch_document, require_version
-from capacityd.node.errors import from_invalid_content, no_library_error, unexpected_response
+from capacityd.node.errors import from_http_status, from_invalid_content, no_library_error, unexpected_response
 from capacityd.node.proxy import proxy_headers
 from capacityd.node.refusal import Call, HttpError
-from capacityd.node.transport_errors import from_request_error, from_transport_error
+from capacityd.node.transport_errors import from_transport_error
 
 T = TypeVar("T")
 
@@ -127,11 +127,13 @@ class Client:
         """
 
         def explain(e: Exception) -> NodeError:
+            if isinstance(e, HttpError):
+                return from_http_status(e, call)
             if isinstance(e, ResponseTooLarge):
                 return unexpected_response(call, f"more than {self._pool.max_response_bytes} bytes")
             if isinstance(e, UnicodeDecodeError):  # the library decodes the body of a response, up to version 36
                 return unexpected_response(call, "it is not text")
-            return from_request_error(e, call)
+            return from_transport_error(e, self.access)
 
         headers = {"Accept": "application/json", "User-Agent": USER_AGENT, **self.access.headers}
         if body is not None:

@@ -14,21 +14,12 @@ from collections.abc import Iterator
 from capacityd.model.errors import NodeError, NodeUnauthorized, NodeUnreachable
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.deadline import DeadlineExceeded
-from capacityd.node.errors import from_http_status
 from capacityd.node.kubelet_kubeconfig import credentials_advice
-from capacityd.node.refusal import Call, HttpError
 
 # X509_V_ERR_* of OpenSSL's x509_vfy.h, for which ssl has no names.
 _VALIDITY = (9, 10)  # CERT_NOT_YET_VALID, CERT_HAS_EXPIRED
 _PURPOSE = 26  # INVALID_PURPOSE
 _NAME = (62, 64)  # HOSTNAME_MISMATCH, IP_ADDRESS_MISMATCH
-
-
-def from_request_error(error: Exception, call: Call) -> NodeError:
-    """Explains why a request has no 2xx response."""
-    if isinstance(error, HttpError):
-        return from_http_status(error, call)
-    return from_transport_error(error, call.access)
 
 
 def from_transport_error(error: BaseException, access: ClusterAccess) -> NodeError:

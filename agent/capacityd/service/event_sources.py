@@ -32,8 +32,8 @@ _OPENERS: dict[KernelEvents, Callable[[], Source]] = {
     KernelEvents.LINKS: partial(NetlinkEvents, KernelEvents.LINKS),
     KernelEvents.ADDRESSES: partial(NetlinkEvents, KernelEvents.ADDRESSES),
     KernelEvents.ROUTES: partial(NetlinkEvents, KernelEvents.ROUTES),
-    KernelEvents.MOUNTS: partial(TableEvents, MOUNT_TABLE, PassReason.MOUNTS),
-    KernelEvents.SWAPS: partial(TableEvents, SWAPS, PassReason.MOUNTS),
+    KernelEvents.MOUNTS: partial(TableEvents, MOUNT_TABLE),
+    KernelEvents.SWAPS: partial(TableEvents, SWAPS),
 }
 _LINKS_OF_UDEV = frozenset({"net"})
 """Subsystems whose events are those of links. Each pod causes some."""
@@ -49,7 +49,7 @@ class EventSources:
 
     def __init__(self, log_unavailable: Callable[[Sequence[str]], None]) -> None:
         self._log_unavailable = log_unavailable
-        self._suspends = Suspends()
+        self._suspended_seconds = suspended_seconds()  # of all suspends since the boot
         self._config = ServiceConfig()
         self._credential_files: set[str] = set()  # watched in addition to the files of the configuration
         self._open: dict[int, Source] = {}  # file descriptor -> source
@@ -130,7 +130,7 @@ class EventSources:
         return (
             self._collect(self._open[fd].drain for fd in self._open.keys() & ready)
             | self._reopen_for_udev()
-            | self._suspends.drain()
+            | self._drain_suspends()
         )
 
     def compare(self) -> set[PassReason]:
@@ -160,6 +160,15 @@ class EventSources:
                 self._reopen()
                 return reasons | {PassReason.DEVICES}  # events may have been lost
         return reasons
+
+    def _drain_suspends(self) -> set[PassReason]:
+        """Returns the reason for a pass if the machine was suspended since the last call.
+
+        A suspend wakes no process, so this is called whenever this process is awake.
+        """
+        last = self._suspended_seconds
+        self._suspended_seconds = suspended_seconds()
+        return {PassReason.RESUME} if self._suspended_seconds - last > _MIN_SUSPEND else set()
 
     def _reopen_for_udev(self) -> set[PassReason]:
         """If udev runs now and did not before, opens the sources again and returns the reason for a pass."""
@@ -199,16 +208,3 @@ def ignore_signals() -> None:
     """
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-
-
-class Suspends:
-    """Suspends of the machine. A suspend wakes no process, so drain() must be called whenever this process is awake."""
-
-    def __init__(self) -> None:
-        self._suspended_seconds = suspended_seconds()  # of all suspends since the boot
-
-    def drain(self) -> set[PassReason]:
-        """Returns the reason for a pass if the machine was suspended since the last call."""
-        last = self._suspended_seconds
-        self._suspended_seconds = suspended_seconds()
-        return {PassReason.RESUME} if self._suspended_seconds - last > _MIN_SUSPEND else set()

@@ -12,11 +12,11 @@ _ROUTES = 0x40 | 0x400  # RTMGRP_IPV4_ROUTE, RTMGRP_IPV6_ROUTE
 _RULES = 0x80 | 0x40000  # RTMGRP_IPV4_RULE, and the bit of RTNLGRP_IPV6_RULE
 _NEXT_HOPS = 1 << 31  # the bit of RTNLGRP_NEXTHOP
 
-_KINDS = {
-    KernelEvents.LINKS: (_LINKS, PassReason.NETWORK),
-    KernelEvents.ADDRESSES: (_ADDRESSES, PassReason.NETWORK),
+_GROUPS = {
+    KernelEvents.LINKS: _LINKS,
+    KernelEvents.ADDRESSES: _ADDRESSES,
     # The kernel removes the routes of an address or a link without a message of their own.
-    KernelEvents.ROUTES: (_ROUTES | _RULES | _NEXT_HOPS | _ADDRESSES | _LINKS, PassReason.NETWORK),
+    KernelEvents.ROUTES: _ROUTES | _RULES | _NEXT_HOPS | _ADDRESSES | _LINKS,
 }
 
 
@@ -24,15 +24,14 @@ class NetlinkEvents:
     """Events of one kind. Raises OSError."""
 
     def __init__(self, kind: KernelEvents) -> None:
-        groups, self._reason = _KINDS[kind]
-        self._socket = listen(groups)
+        self._socket = listen(_GROUPS[kind])
 
     def fileno(self) -> int:
         return self._socket.fileno()
 
     def drain(self) -> set[PassReason]:
         """Reads the queued events; returns the reason for a pass, if any."""
-        return {self._reason} if read_all(self._socket) else set()
+        return {PassReason.NETWORK} if read_all(self._socket) else set()
 
     def close(self) -> None:
         self._socket.close()

@@ -16,10 +16,9 @@ SWAPS = "/proc/swaps"
 
 
 class TableEvents:
-    """Changes of the table at this path. Raises OSError. reason: of the pass that a change starts."""
+    """Changes of the table at this path. Raises OSError."""
 
-    def __init__(self, path: str, reason: PassReason) -> None:
-        self._reason = reason
+    def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             self._epoll = select.epoll()
@@ -37,7 +36,7 @@ class TableEvents:
         A look at whether it can be read has already taken the event from the table's file.
         """
         self._epoll.poll(0)
-        return {self._reason}
+        return {PassReason.MOUNTS}
 
     def close(self) -> None:
         self._epoll.close()

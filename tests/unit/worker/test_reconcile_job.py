@@ -116,6 +116,14 @@ def test_after_a_failed_pass_the_next_one_reads_the_node(worker: Worker) -> None
     assert worker.node.reads == reads + 1
 
 
+def test_start_jitter_delays_the_first_pass_only(worker: Worker) -> None:
+    worker.settings = Settings(start_jitter=120.0)
+    first = worker.make_pass(1000.0, "start", a=FOUR)
+    assert (first.start_in is not None, worker.node.reads) == (True, 0)
+    assert worker.make_pass(1120.0, "start", "devices", a=FOUR).start_in is None
+    assert worker.node.numbers == {A: "4"}
+
+
 def test_a_pass_says_whether_a_reading_has_changed(worker: Worker) -> None:
     readings: tuple[Reading, ...] = (FOUR, FOUR, Quantity(5), Unknown("x"), Unknown("y"), Absent("x"), Absent("y"))
     changes = [worker.make_pass(1000.0 + at, "mounts", a=reading).changed for at, reading in enumerate(readings)]

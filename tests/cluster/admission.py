@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tests.cluster.api import Api, ApiError
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import node_user, token_of
@@ -42,9 +40,8 @@ def try_to_write(cluster: Cluster, node: str, status: dict[str, object]) -> dict
     return stored
 
 
-def create_denial(cluster: Cluster, name: str, node: str, key: str, users: Sequence[str] = ()) -> None:
-    """Denies ("not today") each write in which a user changes a capacity key. users: by default the Node's."""
-    names = [*users] or [node_user(node)]
+def create_denial(cluster: Cluster, name: str, node: str, key: str) -> None:
+    """Denies ("not today") each write in which the Node's user changes a capacity key."""
     quantity = "has({0}.status.capacity) && '{1}' in {0}.status.capacity ? string({0}.status.capacity['{1}']) : ''"
     before, after = (quantity.format(version, key) for version in ("oldObject", "object"))
     spec = {
@@ -52,7 +49,7 @@ def create_denial(cluster: Cluster, name: str, node: str, key: str, users: Seque
         "matchConstraints": {"resourceRules": [_RULE]},
         "matchConditions": [
             {"name": "node", "expression": f"object.metadata.name == '{node}'"},
-            {"name": "user", "expression": f"request.userInfo.username in {names}"},
+            {"name": "user", "expression": f"request.userInfo.username == '{node_user(node)}'"},
         ],
         "validations": [{"expression": f"({before}) == ({after})", "message": "not today", "reason": "Invalid"}],
     }

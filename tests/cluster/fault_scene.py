@@ -15,13 +15,10 @@ from pathlib import Path
 from tests.cluster.admission import create_denial, delete_denial, is_denied
 from tests.cluster.agent import DONGLE, capacityd
 from tests.cluster.controlplane import Cluster
-from tests.cluster.credentials import node_user, token_of
-from tests.cluster.dated_certificates import late_authority
 from tests.cluster.etcd import no_space
 from tests.cluster.identity import create_node
 from tests.cluster.kubelet import Kubelet, kubelet
 from tests.cluster.processes import PATIENCE, wait_until
-from tests.cluster.proxy import Proxy, fault_proxy
 from tests.cluster.service import DONGLES, Service, service
 from tests.cluster.truth import Change
 from tests.cluster.webhook import Webhook, webhook
@@ -30,7 +27,6 @@ from tests.support.machines import usb_device
 SEATS, POOL, FRESH = "example.com/seats", "example.com/pool", "example.com/fresh"
 MAX_AGE, REFRESH = 20.0, 8.0
 """Seconds: the max_age of FRESH, and how often its file is written."""
-_RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
 @dataclass
@@ -40,11 +36,7 @@ class Scene:
     cluster: Cluster
     s: Service
     kubelet: Kubelet | None
-    proxy: Proxy | None
     hook: Webhook | None
-    token: str
-    account: str
-    """The ServiceAccount whose token the service uses; "": it uses the token of its Node."""
     numbers: dict[str, int] = field(default_factory=dict)
     """Name -> the quantity that the machine has."""
     changes: list[Change] = field(default_factory=list)
@@ -141,32 +133,10 @@ def set_limit(scene: Scene, number: int) -> None:
 
 
 @contextmanager
-def certificate_not_yet_valid(scene: Scene) -> Iterator[None]:
-    """The server has a certificate that becomes valid later: the clock is behind."""
-    assert scene.proxy is not None
-    seconds = 40.0
-    scene.proxy.present(late_authority(scene.cluster.authority, scene.s.folder / "late", seconds))
-    valid_at = time.time() + seconds
-    scene.s.disconnect(scene.proxy.url)
-    scene.s.connect(scene.proxy.url)
-    yield
-    wait_until(lambda: time.time() > valid_at, PATIENCE, "the certificate is valid")
-
-
-@contextmanager
-def role_not_bound(scene: Scene) -> Iterator[None]:
-    """The service's identity has no right, until its role is bound again."""
-    scene.cluster.admin.delete(f"{_RBAC}/clusterrolebindings/{scene.account}")
-    yield
-    bind_role(scene.cluster, scene.account)
-
-
-@contextmanager
 def policy_denies(scene: Scene) -> Iterator[None]:
     """A policy denies each change of a resource."""
     name = f"denies-{scene.node}"
-    users = [node_user(scene.node), f"system:serviceaccount:default:{scene.account}"]
-    create_denial(scene.cluster, name, scene.node, SEATS, users)
+    create_denial(scene.cluster, name, scene.node, SEATS)
     scene.change(SEATS)
     yield
     delete_denial(scene.cluster, name)
@@ -200,8 +170,7 @@ def second_agent(scene: Scene) -> Iterator[None]:
         for name in ("seats", "pool"):
             (second.folder / name).mkdir()
             write_number(second.folder / name, 11)
-        second.configure(resources(second.folder), identity_options(scene))
-        scene.cluster.kubeconfig("second", second.kubeconfig, token=scene.token)
+        second.configure(resources(second.folder))
         second.start(settled=False)
         yield
         second.stop(signal.SIGTERM)
@@ -251,8 +220,6 @@ FAULTS: Mapping[str, Fault] = {
     "runtime": runtime_not_ready,
     "mount": mount_over_folder,
     "inotify": inotify_used_up,
-    "certificate": certificate_not_yet_valid,
-    "role": role_not_bound,
     "policy": policy_denies,
     "webhook": webhook_denies,
     "condition": condition_removed,
@@ -263,38 +230,12 @@ FAULTS: Mapping[str, Fault] = {
 }
 
 
-def bind_role(cluster: Cluster, account: str) -> None:
-    subject = {"kind": "ServiceAccount", "name": account, "namespace": "default"}
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": account}
-    binding = {"metadata": {"name": account}, "roleRef": role, "subjects": [subject]}
-    cluster.admin.create(f"{_RBAC}/clusterrolebindings", binding)
-
-
-def create_account(cluster: Cluster, account: str) -> str:
-    """Creates a ServiceAccount with a role that is bound to it. Returns its token."""
-    accounts = "/api/v1/namespaces/default/serviceaccounts"
-    cluster.admin.create(accounts, {"metadata": {"name": account}})
-    rules = [
-        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "watch"]},
-        {"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]},
-        {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
-    ]
-    cluster.admin.create(f"{_RBAC}/clusterroles", {"metadata": {"name": account}, "rules": rules})
-    bind_role(cluster, account)
-    token: str = cluster.admin.create(f"{accounts}/{account}/token", {"spec": {}})["status"]["token"]
-    return token
-
-
 def resources(folder: Path, fresh: bool = False) -> str:
     lines = [DONGLES]
     for name, more in ((SEATS, ""), (POOL, ""), *([(FRESH, f', max_age = "{MAX_AGE:.0f}s"')] if fresh else [])):
         path = folder / name.partition("/")[2] / "number"
         lines.append(f'[resources."{name}"]\nfile = {{ path = "{path}"{more} }}\n')
     return "".join(lines)
-
-
-def identity_options(scene: Scene) -> str:
-    return f'node_name = "{scene.node}"' if scene.account else ""
 
 
 @contextmanager
@@ -305,21 +246,14 @@ def scene(cluster: Cluster, kinds: Collection[str]) -> Iterator[Scene]:
         if beside:
             beside.start()
         name = beside.name if beside else create_node(cluster)
-        proxy = stack.enter_context(fault_proxy(cluster)) if "certificate" in kinds else None
         hook = stack.enter_context(webhook(cluster, name)) if {"webhook", "condition"} & set(kinds) else None
-        account = f"agent-of-{name}" if "role" in kinds else ""
-        token = create_account(cluster, account) if account else token_of(node_user(name))
         around = beside.inside([]) if beside else ()
         s = stack.enter_context(service(cluster, usb_device("1-1"), usb_device("1-2"), node=name, around=around))
-        made = Scene(cluster, s, beside, proxy, hook, token, account)
+        made = Scene(cluster, s, beside, hook)
         _prepare(made, fresh="max_age" in kinds)
         if "inotify" in kinds:
             private = ["unshare", "--user", "--map-root-user"]
             s.command = [*private, *capacityd(), "--config", s.config, "run"]
-        server = proxy.url if proxy else cluster.url
-        if proxy:
-            s.connect(server)
-        s.cluster.kubeconfig("agent", s.kubeconfig, token=token, server=server)
         made.note(*made.numbers)
         with _refreshing(made):
             s.start()
@@ -333,7 +267,7 @@ def _prepare(scene: Scene, fresh: bool) -> None:
         folder.mkdir()
         write_number(folder, scene.numbers.get(name, 0))
     scene.seats_folder = scene.s.folder / "seats"
-    scene.s.configure(resources(scene.s.folder, fresh), identity_options(scene))
+    scene.s.configure(resources(scene.s.folder, fresh))
     scene.refreshed.set()
 
 

@@ -1,6 +1,6 @@
 """A proxy in front of the API server; faults.py has the faults that it can simulate.
 
-It terminates TLS with a certificate of the cluster's authority (or another): it forwards bearer tokens, but no client
+It terminates TLS with a certificate of the cluster's authority: it forwards bearer tokens, but no client
 certificates. It forwards each request on a new connection, while the client's connection stays open. It streams the
 answers, so that a kubelet can use it.
 """
@@ -19,7 +19,6 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from tests.cluster.controlplane import Cluster
-from tests.cluster.credentials import Authority
 from tests.cluster.faults import Action, Fault, Request
 from tests.cluster.processes import PATIENCE
 
@@ -35,7 +34,7 @@ class Proxy:
         self._upstream = urlsplit(cluster.url)
         self._upstream_tls = ssl.create_default_context(cafile=cluster.ca_file)
         self._tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        self.present(cluster.authority)
+        self._tls.load_cert_chain(*cluster.authority.server())
         self._tasks: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
         self._loop = asyncio.new_event_loop()
@@ -48,10 +47,6 @@ class Proxy:
         """Adds a fault. If several faults match a request, the first one acts."""
         self.faults.append(fault := Fault(action, method, path, times))
         return fault
-
-    def present(self, authority: Authority) -> None:
-        """Uses a certificate of this authority from the next connection on."""
-        self._tls.load_cert_chain(*authority.server())
 
     def end(self) -> None:
         self._do(self._close())

@@ -45,7 +45,7 @@ _DENIED = [version(1, TRUE, 2), version(12, FALSE, 2), version(110, TRUE, 3)]
     [
         (_RIGHT, [TWO, THREE], [], ""),
         (_LATE, [TWO, THREE], [], "true_only_while_right"),
-        (_LATE, [TWO, THREE], [Span("role", 5, 60)], ""),
+        (_LATE, [TWO, THREE], [Span("nospace", 5, 60)], ""),
         (_LATE, [TWO, THREE], [Span("mount", 9, 30)], ""),
         (_LATE, [TWO, THREE], [Span("inotify", 5, 25), Span("mount", 9, 30)], ""),
         (_LATE, [TWO, Change(10, {NAME: None})], [], "true_only_while_right"),
@@ -68,11 +68,10 @@ HISTORIES: Mapping[str, Sequence[Planned]] = {
     ],
     "a mount hides a folder, and a policy denies": [Planned("mount", 0, 40), Planned("policy", 10, 30)],
     "no file can be watched, and another agent writes": [Planned("inotify", 0, 30), Planned("agent", 5, 40)],
-    "a certificate is not valid yet, and a webhook removes the condition": [
-        Planned("certificate", 0, 40),
-        Planned("condition", 10, 60),
+    "a source is too old, and a webhook removes the condition": [
+        Planned("max_age", 0, 40),
+        Planned("condition", 15, 50),
     ],
-    "a source is too old, and a role is not bound": [Planned("max_age", 0, 40), Planned("role", 15, 50)],
     "the Node is registered anew, and then etcd is full": [Planned("anew", 0, 20), Planned("nospace", 25, 50)],
 }
 

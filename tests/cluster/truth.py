@@ -23,13 +23,11 @@ _UNSEEN = {"mount", "inotify"}
 _TROUBLES = {
     "agent": Trouble.OTHER_CAPACITYD,
     "anew": Trouble.API,
-    "certificate": Trouble.API,
     "condition": Trouble.ALTERED,
     "inotify": Trouble.SOURCES,
     "mount": Trouble.SOURCES,
     "nospace": Trouble.API,
     "policy": Trouble.DENIED,
-    "role": Trouble.API,
     "webhook": Trouble.DENIED,
 }
 """Kind of a fault -> what the judge calls it. Other faults are changes of the Node or of the machine."""

@@ -16,13 +16,11 @@ from typing import Any
 
 from capacityd.model.watch_target import WatchTarget
 from tests.support.nodes import node
-from tests.support.server import SILENCE, Listener, Request, answer, failure, read_request, serving
+from tests.support.server import SILENCE, Listener, Request, answer, read_request, serving
 
 DEADLINE = 30.0
 """Seconds within which everything that a test waits for must happen."""
 HEADER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
-MISSING = failure(404, 'nodes "n1" not found', {"kind": "nodes", "name": "n1"})
-"""The response to a GET of a Node that does not exist."""
 
 
 def version(number: int = 1, name: str = "n1", **capacity: str) -> dict[str, Any]:

@@ -75,7 +75,7 @@ RISEN = replace(kept(NAME, 4, 5, "the reading changed"), action=Action.SET)
         (
             running(error="refused", pass_running=True),
             4,
-            "\n\nerrors from before the running pass:\n! refused\n  → the next attempt runs now\n",
+            "\n\na pass runs now, so this may be out of date:\n! refused\n  → the next attempt runs now\n",
         ),
         (
             running(slow_activity=Activity.NODE, slow_since=NOW - 45),

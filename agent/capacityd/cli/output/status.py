@@ -32,7 +32,7 @@ def _print_problems(report: StatusReport, problems: Sequence[Problem]) -> None:
     if problems:
         print_line()
         if report.pass_running:
-            print_line("errors from before the running pass:")
+            print_line("a pass runs now, so this may be out of date:")
     for problem in problems:
         print_line(problem.message, sign="!")
         if problem.advice:

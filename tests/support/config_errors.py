@@ -1,8 +1,9 @@
 """The table of configuration errors: TOML that people write, and the exact error lines that capacityd reports for it.
 
 tests/unit/config/errors/*.txt contain the cases, separated by empty lines: TOML, then "> LINE: ERROR" for each error.
-In most files the TOML is the content of a resource, so the resource's header is line 1. files.txt and syntax.txt
-contain whole files; those in syntax.txt are not TOML. <parser> is the parser's message, which differs between versions.
+In most files the TOML is the content of a resource, so the resource's header is line 1; a comment is a line, too.
+files.txt and syntax.txt contain whole files; those in syntax.txt are not TOML. <parser> is the parser's message, which
+differs between versions.
 An error that ends with … is cut before a list that grows, or before a remedy that another case shows in full.
 "> incomplete": capacityd may remove nothing from the Node.
 """

@@ -113,7 +113,7 @@ class Absent:
     rejections: tuple[Rejection, ...] = ()
     explanation: Explanation | None = None
     applies: bool = True
-    """False: `when` excludes this machine, so no hardware is missing."""
+    """False: the configuration excludes this machine, as `when` can, so no hardware is missing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ class Inputs:
         return self.is_withdrawal or (self.config.complete and bool(self.readings))
 
     @property
-    def fingerprint(self) -> str:
+    def digest(self) -> str:
         """A hash of the configuration, its errors, and what the readings ask for."""
         readings = {name: reading_text(reading) for name, reading in self.readings.items()}
         content = [self.config.digest, self.configuration_errors, readings]

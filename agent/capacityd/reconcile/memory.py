@@ -40,7 +40,7 @@ class Memory:
     """Of the Node that the memory is about; "": it is about none."""
     published: Mapping[Key, int] = field(default_factory=dict)
     left: str = ""
-    """A fingerprint of everything of ours on the Node, as the last pass left it."""
+    """A hash of everything of ours on the Node, as the last pass left it."""
     lower_since: Mapping[Key, float] = field(default_factory=dict)
     """Key -> since when a reduction of its number has been due."""
     unknown_since: Mapping[str, float] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Memory:
     condition_about: tuple[str, ...] | None = None
     """What the last written condition is about, as from about(); None: none was written."""
     settled: str = ""
-    """A fingerprint of the configuration and the readings with which the last pass ended, if nothing was wrong, held
+    """The digest of the Inputs with which the last pass ended, if nothing was wrong, held
     back or due then; otherwise ""."""
 
     def of_node(self, node: NodeState) -> Memory:
@@ -93,7 +93,8 @@ class Memory:
     def with_readings(self, readings: Mapping[str, Reading], uptime: float) -> Memory:
         """The memory after the machine was read, whatever becomes of the rest of the pass.
 
-        A reduction that the readings no longer ask for is no longer due, even if the Node can't be read.
+        A reduction that the readings no longer ask for is no longer due, even if the Node can't be read. So a rule that
+        lowers a number for another reason must change the reading: otherwise its reduction never becomes due.
         """
         unknown = [name for name, reading in readings.items() if isinstance(reading, Unknown)]
         resources = {key for key in {*self.published, *self.lower_since} if not key.is_label}
@@ -128,7 +129,7 @@ class Memory:
 
     def is_changed_by_others(self, node: NodeState) -> bool:
         """Whether others have changed what is ours since the last pass."""
-        return bool(self.left) and self.left != fingerprint(node, self.published)
+        return bool(self.left) and self.left != digest_of_ours(node, self.published)
 
     def with_restored(self, node: NodeState, uptime: float) -> Memory:
         """The memory with what others have changed on this Node. It counts once in each pass."""
@@ -139,7 +140,7 @@ class Memory:
     def after_plan(self, plan: Plan, uptime: float) -> Memory:
         """The memory after a plan with nothing to write, or one that the limit of writes holds back."""
         published = self.published if plan.is_limited else plan.published
-        left = fingerprint(plan.node, published)
+        left = digest_of_ours(plan.node, published)
         return replace(self._with_plan(plan, uptime), published=published, left=left, lower_since=plan.lower_since)
 
     def after_write(self, plan: Plan, patch: Patch, stored: NodeState, uptime: float) -> Memory:
@@ -165,7 +166,7 @@ class Memory:
         return replace(
             self._with_plan(plan, uptime),
             published=published,
-            left=fingerprint(stored, published),
+            left=digest_of_ours(stored, published),
             lower_since={key: at for key, at in plan.lower_since.items() if key not in lowered},
             denied=denied,
             condition_about=self.condition_about if patch.condition is None else about(plan.troubles),
@@ -223,7 +224,7 @@ def about(troubles: Sequence[Trouble]) -> tuple[str, ...]:
     return (troubles[0].reason.value, *(str(trouble.key) for trouble in troubles if trouble.key))
 
 
-def fingerprint(node: NodeState, published: Collection[Key]) -> str:
+def digest_of_ours(node: NodeState, published: Collection[Key]) -> str:
     """A hash of everything of ours on the Node: these keys, the annotation and the condition."""
     stored = [[str(key), node.stored(key).capacity, node.stored(key).allocatable] for key in sorted(published)]
     content = [stored, node.annotation, [condition_text(condition) for condition in node.conditions]]

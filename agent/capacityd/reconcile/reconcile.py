@@ -42,6 +42,7 @@ class PassEnd:
     """How a pass has ended."""
 
     inputs: Inputs
+    """With the readings as the machine gave them."""
     memory: Memory
     """For the next pass."""
     outcome: Outcome | None = None
@@ -84,7 +85,7 @@ class Pass:
             memory = memory.without_limits(inputs.uptime)
         if error is not None:
             return PassEnd(inputs, replace(memory, settled=""), error=error)
-        if self.may_send_nothing and memory.settled == inputs.fingerprint:
+        if self.may_send_nothing and memory.settled == inputs.digest:
             return PassEnd(inputs, memory)
         memory = replace(memory, settled="")
         try:
@@ -132,7 +133,7 @@ class Pass:
         memory = writing.memory.with_write(inputs.uptime) if writing.has_sent else writing.memory
         outcome = Outcome(plan, writing.state, is_written=writing.has_written, warnings=tuple(warnings))
         is_settled = not plan.troubles and not plan.waits and not memory.has_denials
-        settled = inputs.fingerprint if is_settled else ""
+        settled = inputs.digest if is_settled else ""
         return PassEnd(inputs, replace(memory, settled=settled), outcome)
 
     def _report(self, plan: Plan, writing: Writing) -> list[str]:

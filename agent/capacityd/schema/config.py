@@ -37,7 +37,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A configured resource."""
+    """A configured resource. Its keys in TOML: RESOURCE_KEYS in config/keys.py."""
 
     name: str
     detector: str

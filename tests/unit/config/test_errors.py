@@ -26,7 +26,8 @@ def lines(configuration: Loaded) -> list[str]:
 def test_each_error_has_its_line_and_message(case: Case) -> None:
     configuration = loaded(case.text)
     for line, expected in zip(lines(configuration), case.errors, strict=True):
-        assert line.startswith(expected[:-1]) if expected.endswith("…") else line == expected
+        is_as_expected = line.startswith(expected[:-1]) if expected.endswith("…") else line == expected
+        assert is_as_expected, (line, expected)
     assert configuration.config.complete is case.complete
     with pytest.raises(ConfigError) as e:
         configuration.require()

@@ -236,7 +236,8 @@ class Ghosts:
             is_own = self.written_by.get(name, Writer.CAPACITYD) is Writer.CAPACITYD or name in wrote
             if name not in new or not is_own or self.is_plugins(name):
                 self._give_up(name)
-        for name in (self.orphaned | self.believed | self.annotated_by_others) - listed.keys():
+        by_others = (self.believed | self.annotated_by_others) & view.published(before).keys()
+        for name in (self.orphaned | by_others) - listed.keys():
             self._give_up(name)
         self._note_lower()
 

@@ -69,11 +69,6 @@ def annotation(node: Document | None) -> str | None:
     return annotations.get(PUBLISHED)
 
 
-def is_listed(node: Document | None) -> bool:
-    """Whether the annotation can be read."""
-    return _content(node) is not None
-
-
 def published(node: Document | None) -> dict[str, int]:
     """Entry -> number in the annotation."""
     return {name: n for name, n in (_content(node) or {}).items() if type(n) is int and "/" in name}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from capacityd.config.problems import Place, Problem
 from capacityd.detectors import load_detector
 from capacityd.model.device_plugins import PLUGIN_DOMAINS, plugin_domain
 from capacityd.schema.config import Resource
@@ -13,38 +13,29 @@ from capacityd.schema.matchers import OR
 from capacityd.schema.units import is_amount
 
 
-@dataclass(frozen=True, slots=True)
-class Hint:
-    """A hint about a resource."""
-
-    table: str
-    """The detector's name if the hint concerns the table below it; "" if it concerns the resource's own table."""
-    key: str
-    """The key in this table; "" if the hint concerns the whole table."""
-    text: str
-
-
-def hints(resource: Resource) -> Iterator[Hint]:
-    """Yields the hints about a resource."""
+def hints(resource: Resource, *, private: bool = False) -> Iterator[Problem]:
+    """Yields the hints about a resource. private: whether some users may not read the resource's file."""
+    place = Place(resource.source, private=private).below("resources").below(resource.name)
     if text := _name_hint(resource.name):
-        yield Hint(table="", key="", text=text)
+        yield place.problem("", text)
     detector = load_detector(resource.detector)
     if isinstance(detector, DeviceDetector):
-        yield from _measure_hints(resource, detector)
-        yield from _exact_size_hints(resource, detector)
+        table = place.below(detector.name)
+        yield from _measure_hints(resource, detector, table)
+        yield from _exact_size_hints(resource, detector, table)
 
 
-def _measure_hints(resource: Resource, detector: DeviceDetector) -> Iterator[Hint]:
+def _measure_hints(resource: Resource, detector: DeviceDetector, place: Place) -> Iterator[Problem]:
     """Yields a hint if the detector's only device is the machine, and the resource neither measures nor tests it."""
     machine_is_only_device = not detector.identifying_keys  # cpu and memory
     has_table_without_test = any(not table.tests for table in resource.tables)
     if machine_is_only_device and resource.measure is None and has_table_without_test:
         measures = ", ".join(detector.measures)
         text = f"without a measure this is 1 on every machine; add a measure: {measures}"
-        yield Hint(table=detector.name, key="", text=text)
+        yield place.problem("", text)
 
 
-def _exact_size_hints(resource: Resource, detector: DeviceDetector) -> Iterator[Hint]:
+def _exact_size_hints(resource: Resource, detector: DeviceDetector, place: Place) -> Iterator[Problem]:
     """Yields a hint for each test that compares a size for equality."""
     sizes = [key for key, amount in detector.measures.items() if amount.dimension == "size"]
     for table in resource.tables:
@@ -55,7 +46,7 @@ def _exact_size_hints(resource: Resource, detector: DeviceDetector) -> Iterator[
             if test.key in sizes and exact_sizes:
                 size = exact_sizes[0]
                 text = f'"{size}" matches only this exact size; for this size or more write ">={size}"'
-                yield Hint(table=detector.name, key=test.key, text=text)
+                yield place.problem(test.key, text)
 
 
 def _name_hint(name: str) -> str:

@@ -15,7 +15,7 @@ from capacityd.config.problems import EXAMPLE, Loaded, Place, Problem, clean
 from capacityd.config.resource import resource_of
 from capacityd.config.toml import toml_key
 from capacityd.model.quantity import name_problem
-from capacityd.schema.config import Config, Resource, Settings
+from capacityd.schema.config import Config, Settings
 from capacityd.schema.toml_values import describe_toml_value
 
 _MEANT_TO_OBSERVE = re.compile(r"\bobs[\w-]*[\"']?\s*=(?!\s*false\b)", re.IGNORECASE)
@@ -99,7 +99,7 @@ def parse(
     return Loaded(
         config=config,
         problems=tuple(problems),
-        warnings=tuple(_warnings(resources, private)),
+        warnings=tuple(hint for resource in resources for hint in hints(resource, private=resource.source in private)),
         files=tuple(file for file, _ in documents),
         values=values,
         origins=origins,
@@ -128,17 +128,6 @@ def _file_meant_to_observe(
 def _mentions_observe(text: str) -> bool:
     """Whether a line may be meant to set `observe` to true: misspelt, in another table, or with an invalid value."""
     return any(_MEANT_TO_OBSERVE.search(line.partition("#")[0]) for line in text.split("\n"))
-
-
-def _warnings(resources: Iterable[Resource], private: Collection[str]) -> Iterable[Problem]:
-    """Yields the hints about the resources as problems. private: the files that some users may not read."""
-    for resource in resources:
-        for hint in hints(resource):
-            top = Place(resource.source, private=resource.source in private)
-            table = top.below("resources").below(resource.name)
-            if hint.table:
-                table = table.below(hint.table)
-            yield table.problem(hint.key, hint.text)
 
 
 def _digest(values: Mapping[str, Mapping[str, Any]]) -> str:

@@ -53,7 +53,7 @@ def print_explanation(resource: Resource, reading: Reading) -> None:
 def _details(resource: Resource, reading: Reading) -> Iterator[tuple[str, str]]:
     """Yields label and text of the lines above the devices."""
     for hint in hints(resource):  # probable mistakes in the configuration
-        yield "hint", f"{hint.key}: {hint.text}" if hint.key else hint.text
+        yield "hint", f"{hint.key}: {hint.message}" if hint.key else hint.message
     explanation = reading.explanation
     if explanation is None:
         # The reason says everything, except what to do about a detector that hangs.

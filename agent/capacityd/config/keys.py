@@ -48,19 +48,19 @@ class DetectorDependentKey:
     about: str
     """What the key is for, in the documentation."""
     default: object = None
-    """In TOML; None if there is none."""
+    """The default as TOML; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A key of "when": a text, or a table of names of a property of the machine -> text."""
+    """A key of "when". Its value is a text, or a table with a text for each name."""
 
     about: str
     text: Text = _ANY_TEXT
     names: tuple[str, ...] = ()
-    """Of a table: the valid names; empty if the pattern decides which names are valid."""
+    """The valid names of the table."""
     pattern: str = ""
-    """Of a table: a regular expression for valid names; "" if only some names are valid."""
+    """In place of names: a regular expression for valid names."""
 
     @property
     def is_table(self) -> bool:

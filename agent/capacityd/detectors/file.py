@@ -42,7 +42,7 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution | Absent:
     texts = [content.text] if key is None else _values_of(key, content.lines)
     where = path if key is None else f"{path} {key}"
     if not texts:
-        if _NUL in content.text:  # after a power failure, or in UTF-16
+        if _NUL in content.text:  # a file that lost its content in a power failure, or one in UTF-16, may have the key
             raise HostError(f"{path} is not a text")
         return Absent(f"{path} has no {key}")
     if len(texts) > 1:

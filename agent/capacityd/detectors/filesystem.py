@@ -62,10 +62,10 @@ def _mounted(host: Host, filesystem: Filesystem, read_system_filesystems: Callab
 
 
 def _unmounted(host: Host, point: str, *, source: str) -> Device:
-    """The device of a file system that an automount will mount at the first access. Its details are a text: why values
-    are unknown.
+    """The device of a file system that an automount will mount at the first access.
 
-    Only a unit of systemd says what will be mounted. source: of the automount, as in the mount table.
+    Only a unit of systemd says what will be mounted. The device's details are the reason why its other values are
+    unknown. source: of the automount, as in the mount table.
     """
     unit = automount(host, point, source)
     cached_values: dict[str, Value] = {"mount": printable(point), "system": is_of_system(point)}

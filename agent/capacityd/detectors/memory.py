@@ -13,7 +13,7 @@ from capacityd.schema.value_types import Amount
 
 def find(host: Host) -> Iterator[Device]:
     """Yields the one device, with all its measures."""
-    # The path is that of the whole machine, which is not a udev device.
+    # No path in /sys stands for the memory. udev knows no device "/".
     yield Device(path="/", name="memory", cached_values=asdict(host.memory()))
 
 
@@ -30,7 +30,7 @@ DETECTOR = DeviceDetector(
         "swap": Key(
             Amount("size"),
             cached_reader("swap"),
-            'all swap areas together, used and free; 0 on a machine without swap: swap = ">0B" publishes nothing there',
+            'all swap areas together, used and free; 0 on a machine without swap, where swap = ">0B" does not match',
         ),
     },
     identifying_keys=(),

@@ -144,9 +144,9 @@ def process_name(resource: Resource) -> str:
 def start_child(resource: Resource, read: Callable[[], object], *, explain: bool, busy_until: float) -> Child | Unknown:
     """Forks. Returns Unknown if the system lacks processes, memory or file descriptors.
 
-    read: reads the resource in the child. explain: whether the result may quote what was read. busy_until:
-    the time of time.monotonic() when even a busy child is killed. It does not apply to a resource with a timeout
-    setting.
+    read: reads the resource in the child. explain: whether the result may quote what was read. busy_until: the time of
+    time.monotonic() when a child is killed although it still uses the processor. A resource with a timeout setting is
+    killed after that timeout instead.
     """
     pipe: tuple[int, ...] = ()
     try:
@@ -174,14 +174,14 @@ def start_child(resource: Resource, read: Callable[[], object], *, explain: bool
         started=started,
         max_blocked=max_blocked,
         kill_at=kill_at,
-        kill_at_latest=kill_at if has_timeout else max(kill_at, busy_until),  # a timeout includes busy time
+        kill_at_latest=kill_at if has_timeout else max(kill_at, busy_until),
     )
 
 
 def _be_child(read: Callable[[], object], resource: Resource, pipe: int, *, explain: bool) -> NoReturn:
     """Reads the resource, writes the result to the pipe, and ends this process."""
     try:
-        os.setpgid(0, 0)
+        os.setpgid(0, 0)  # so that the programs that it starts can be killed with it
         # Standard error replaces the worker's standard output. The service reads that output until every process has
         # closed it, so a child that can't be killed must not keep it open.
         os.dup2(2, 1)

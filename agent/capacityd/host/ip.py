@@ -17,13 +17,13 @@ Json = Mapping[str, Any]
 _IP = ("/bin/ip", "-json", "-details", "-Numeric")
 _TIMEOUT = 10.0  # seconds
 _MAX_BYTES = 64 * 1024 * 1024
-"""Of the output: a link needs about 1,500 bytes, and a route 130. A router with all routes of the Internet has a
-million."""
+"""Largest output. A link needs about 1,500 bytes, and a route 130, so this is enough for 40,000 links or half a million
+routes."""
 _INTERRUPTED = b"Dump was interrupted"
 """What ip writes to standard error if a list has changed while the kernel sent it (rtnl_dump_filter_l in iproute2's
 lib/libnetlink.c). Its exit status is 0 then."""
 _ATTEMPTS = 5
-"""Requests for a list that changes meanwhile."""
+"""How often a list is requested if it changes each time while the kernel sends it."""
 
 
 def ip(*arguments: str) -> Sequence[Json]:

@@ -48,18 +48,19 @@ def _find(path: str, descriptors: ExitStack) -> Part:
                 foreign_symlinks.append(part)
             if foreign_hard_link is None and _may_be_foreign_hard_link(part, folder):
                 foreign_hard_link = part
-    except OSError:  # behind another user's link, this error would show which files exist
+    except OSError:  # the error would tell the owner of the link whether a file of root exists
         if foreign_symlinks:
             raise ForeignLink(foreign_symlinks[0].path) from None
         raise
-    # Symbolic links come before hard links: the rest of a path behind another user's link is that user's text, and must
-    # not appear in a message.
+    # A user may link to a file of his own. Symbolic links come first: the owner of one has chosen the rest of the path
+    # behind it, so no message may show that.
+    target = part
     for link in foreign_symlinks:
-        if link.status.st_uid != part.status.st_uid:
+        if link.status.st_uid != target.status.st_uid:
             raise ForeignLink(link.path)
     if foreign_hard_link:
         raise ForeignLink(foreign_hard_link.path)
-    return part
+    return target
 
 
 def _is_trusted_user(status: os.stat_result) -> bool:

@@ -131,7 +131,7 @@ NO_METRICS = MetricsResult("")
 
 @dataclass(frozen=True, slots=True)
 class NodeToWatch:
-    """The pass has used these credentials, so the watcher can."""
+    """The Node that the pass has used, and the credentials for it. The watcher watches the Node with them."""
 
     target: str = field(repr=False)
     """A WatchTarget (model/watch_target.py) as JSON. The resident process passes it on, and does not parse it."""
@@ -143,7 +143,7 @@ Message: TypeAlias = Probed | CheckResult | NodeToWatch | PassResult | MetricsRe
 
 @dataclass(frozen=True, slots=True)
 class NodeSeen:
-    """The Node is watched."""
+    """The watcher has seen the Node, or a change of it."""
 
     fingerprint: str
     """As model/fingerprint.py defines it; "" if the Node does not exist."""

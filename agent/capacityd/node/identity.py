@@ -96,8 +96,8 @@ def token_user(token: str) -> str:
 def require_own_machine(identity: Identity, state: NodeState, machine: Machine) -> None:
     """Raises NodeOfOtherMachine if the Node is another machine's.
 
-    The credentials of the Node's own kubelet prove that it is not. Other identities may have access to other machines'
-    Nodes, so the Node must have this machine's id and, where both are known, its UUID.
+    A kubelet has access to its own Node only, so nothing is checked with its credentials. Any other identity may have
+    access to other machines' Nodes: then the Node must have this machine's id and, where both are known, its UUID.
     """
     if identity.is_own_node or machine.machine_id is None:
         return

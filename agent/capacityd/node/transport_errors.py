@@ -65,13 +65,13 @@ def _why_not_trusted(e: BaseException, access: ClusterAccess) -> str:
 
 
 def _code(e: BaseException) -> str:
-    """OpenSSL's name of an error, such as TLSV1_ALERT_UNKNOWN_CA."""
+    """OpenSSL's name of an error, such as TLSV1_ALERT_UNKNOWN_CA; otherwise the name of the exception's type."""
     reason = str(getattr(e, "reason", None) or "")
     return reason if re.fullmatch(r"\w+", reason, re.ASCII) else type(e).__name__
 
 
 def _why_server_not_trusted(e: ssl.SSLCertVerificationError, access: ClusterAccess) -> str:
-    if e.verify_code in _NAME:  # ssl's message quotes the name
+    if e.verify_code in _NAME:  # no reason is shown, because OpenSSL's text quotes the name in the certificate
         return "presented a certificate for other names, or without subjectAltName. Is its address right?"
     reason = e.verify_message  # OpenSSL's text for the code
     if e.verify_code == _PURPOSE:

@@ -14,11 +14,11 @@ MAX_ONE_BY_ONE = 8
 def isolate(names: tuple[T, ...], write_part: Callable[[tuple[T, ...]], bool]) -> None:
     """Isolates the denied changes, after the API server has denied a patch with all of these names.
 
-    write_part: tries to write the changes of some names, and returns whether the API server accepts them. It keeps the
-    result itself. Halving takes about 2 * log2(n) patches for one denied change of n. A few changes are tried one by
+    write_part: tries to write the changes of some names, records what the API server answers, and returns whether it
+    accepts them. Halving takes about 2 * log2(n) patches for one denied change of n. A few changes are tried one by
     one: this takes fewer patches if several are denied.
     """
-    # At the start of each round of both loops, the names contain a denied change. So a single name needs no attempt.
+    # Each round of both loops begins with names of which at least one is denied. If one name is left, it is that one.
     while len(names) > MAX_ONE_BY_ONE:
         middle = (len(names) + 1) // 2
         first_half, second_half = names[:middle], names[middle:]

@@ -103,7 +103,7 @@ def _decisions(
 
 
 def _label_reading(label: Key, published: Mapping[str, int | None], inputs: Inputs) -> Reading | None:
-    """What a label should have: the number that stays published as its resource. None: nothing configures the label.
+    """What a label should have: the number that its resource has after this plan. None: nothing configures the label.
 
     While a resource is unknown, its label stays as it is: the resource may have an error in the configuration, and then
     it is not known whether a label is configured. published: name -> number; None: the resource is not published.

@@ -97,7 +97,7 @@ class Writing:
         return not why
 
     def _write_rest(self) -> None:
-        """Writes the rest of the annotation and the condition, in one patch if the API server accepts it."""
+        """Writes the annotation of what is denied, and the condition: together, or else each alone."""
         plan = self._plan(_REST)
         why = self._send(plan)
         if why and plan.patch is not None and plan.patch.annotations:

@@ -25,13 +25,17 @@ from capacityd.service.worker_process import WorkerProcess
 from capacityd.service.worker_slot import WorkerSlot
 
 WORKER_TIMEOUT_BASE = 180.0  # seconds that a worker may run, besides the time that the configuration allows programs
-COMPARE_PERIOD = 60.0  # seconds between two comparisons of what is watched with what is there
+COMPARE_PERIOD = 60.0  # seconds between two looks at the watched files and the mount table, in case an event was lost
 CHECK_RETRY_PERIOD = 20.0  # seconds until a failed check of the configuration is retried
 _STOP = {signal.SIGTERM, signal.SIGINT}
 
 
 class Service:
-    """The main loop. The commands start a child. folder: the runtime directory. around: the machine."""
+    """The main loop.
+
+    worker_command, watcher_command: start these child processes. folder: the runtime directory. around: the clocks,
+    signals and event sources of this machine.
+    """
 
     def __init__(
         self,

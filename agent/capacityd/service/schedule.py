@@ -68,10 +68,9 @@ class Schedule:
 
     @property
     def node_may_end_error(self) -> bool:
-        """Whether the last pass has failed with an error that any news of the Node may end.
+        """Whether a change of the Node is a reason to try the failed pass again at once.
 
-        A conflict is none: another writer may change the Node all the time. If any other error has not ended, the early
-        pass does no harm.
+        Not after a conflict, because another writer may change the Node all the time.
         """
         return self._failure_cause not in (None, RetryCause.CONFLICT)
 

@@ -109,7 +109,7 @@ def clashes(fleet: Fleet, resource_names: Iterable[str]) -> Iterator[Finding]:
 
 
 def overcommitments(node: NodeSummary, requests: PodRequests, resource_names: Iterable[str]) -> Iterator[Finding]:
-    """Yields a finding for each of these resources of which a Node's pods request more than the Node's capacity."""
+    """Yields a finding for each resource of a Node whose pods request more than its capacity."""
     requested = requests.by_node.get(node.name, {})
     for name in resource_names:
         capacity = node.capacity.get(name, 0)

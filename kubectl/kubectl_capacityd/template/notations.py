@@ -14,15 +14,15 @@ class Notation:
     """An autoscaler's notation for extended resources: YAML that consists of a head and an entry for each resource."""
 
     about: str
-    """What the document is and where to put it: the comment above it."""
+    """A comment above the document: what it is, and where it belongs."""
     entry: str
-    """For str.format: {name} and {quantity} of the resource, and {tag}, the name with "_" for "/"."""
+    """The text for a resource: a format with {name}, {quantity}, and {tag}, the name with "_" instead of "/"."""
     head: str = ""
     """For str.format: {overlay}, the name of the NodeOverlay, and {label} and {values}, which select its nodes."""
     max_name_length: int | None = None
     """Maximum number of characters in a resource's name; None: no limit."""
     forbidden_characters: str = ""
-    """Characters in a resource's name that the autoscaler would change."""
+    """Characters that no resource's name may have here, because the autoscaler would change them."""
     max_resources: int | None = None
     """Maximum number of resources; None: no limit."""
     for_more_resources: Notation | None = None

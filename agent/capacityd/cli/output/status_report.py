@@ -56,7 +56,7 @@ class StatusReport:
     reasons: tuple[PassReason, ...]
     """The reasons of the last pass."""
     next_reconcile: float | None
-    """None: unknown."""
+    """When the next pass starts, in seconds since the epoch; None: unknown."""
     error: str
     """The errors of the last check and of the last pass; "" if there are none."""
     event_source_errors: tuple[str, ...]

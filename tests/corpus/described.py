@@ -51,7 +51,11 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """qemu: the arguments of record() in emulator.py. truth, page: need -> number, "absent" or "unknown"."""
+    """A recorded machine.
+
+    qemu: the arguments of record() in emulator.py. truth: need -> its right number, "absent" or "unknown". page: the
+    same for the examples of docs/recipes.md. devices: detector -> the keys of each device that it must find.
+    """
 
     name: str
     qemu: Values

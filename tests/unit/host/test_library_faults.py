@@ -39,7 +39,8 @@ def _exceptions_of(library: ModuleType) -> list[Exception]:
     return [kind.__new__(kind) for kind in kinds if kind.__module__.partition(".")[0] == library.__name__]
 
 
-_DECLARED: dict[str, list[Exception]] = {
+_MAY_RAISE: dict[str, list[Exception]] = {
+    # Module -> what its functions may raise, according to its documentation or its source.
     **dict.fromkeys(("posix", "posixpath", "_io", "io", "fcntl", "select", "socket"), _SYSTEM),
     "_socket": [*_SYSTEM, TimeoutError("timed out")],
     "_struct": [struct.error("unpack_from requires a buffer")],
@@ -92,7 +93,7 @@ class Fault:
             return
         if name in _CAN_NOT_FAIL or f"{module}.{name}" in _CAN_NOT_FAIL:
             return
-        errors = _DECLARED.get(module) or _DECLARED.get(module.partition(".")[0])
+        errors = _MAY_RAISE.get(module) or _MAY_RAISE.get(module.partition(".")[0])
         if errors is None:
             return
         self.calls.append((f"{module}.{name}", len(errors)))

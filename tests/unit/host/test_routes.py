@@ -50,46 +50,51 @@ def found_by(*steps: str) -> list[list[str]]:
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 def test_default_routes_of_a_real_kernel_give_all_their_interfaces() -> None:
     """A multipath route gives all of its interfaces. Routes that are not default routes of this machine give none."""
-    found = found_by(
-        "routes()",
-        'routes("route add unreachable default metric 9999", "route add unreachable ::/0 metric 9999")',
-        'routes("route add default via 192.0.2.1 dev v2 table 77", "route add 10.0.0.0/8 via 192.0.2.1")',
-        'routes("route add default via 192.0.1.1", undo=["route del default via 192.0.1.1"])',
-        'routes("route add default nexthop via 192.0.0.1 nexthop via 192.0.1.1", undo=["route del default"])',
-        'routes("route add ::/0 via 2001:db8::1 dev v1")',
-        'ip(*(f"route add 100.{n >> 8}.{n & 255}.0/24 via 192.0.2.1" for n in range(4000)))',
-        'routes("route add default via 192.0.2.1 metric 5", "route add default via 192.0.2.1 metric 6")',
-    )
-    assert found == [[], [], [], ["v1"], ["v0", "v1"], ["v1"], ["v1", "v2"]]
+    two = '"route add default nexthop via 192.0.0.1 nexthop via 192.0.1.1"'
+    many = 'ip(*(f"route add 100.{n >> 8}.{n & 255}.0/24 via 192.0.2.1" for n in range(4000)))'
+    interfaces = {
+        "routes()": [],
+        'routes("route add unreachable default metric 9999", "route add unreachable ::/0 metric 9999")': [],
+        'routes("route add default via 192.0.2.1 dev v2 table 77", "route add 10.0.0.0/8 via 192.0.2.1")': [],
+        'routes("route add default via 192.0.1.1", undo=["route del default"])': ["v1"],
+        f'routes({two}, undo=["route del default"])': ["v0", "v1"],
+        'routes("route add ::/0 via 2001:db8::1 dev v1", undo=["route del ::/0 dev v1"])': ["v1"],
+        f'{many}; routes("route add default via 192.0.2.1 metric 5", "route add default via 192.0.2.1 metric 6")': [
+            "v2"
+        ],
+    }
+    assert found_by(*interfaces) == [*interfaces.values()]
 
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 def test_routes_that_together_replace_a_default_route_count() -> None:
-    """VPNs and some administrators override a default route like this. A multicast route is none."""
-    found = found_by(
-        'routes("route add 224.0.0.0/4 dev v0", "route add 10.0.0.0/8 via 192.0.0.1")',
-        'routes("route add 0.0.0.0/1 via 192.0.2.1", "route add 128.0.0.0/1 via 192.0.2.1")',
-        'routes("route add default via 192.0.0.1", undo=["route del default"])',
-        'routes("route add 2000::/3 via 2001:db8::1 dev v1", "route del 0.0.0.0/1", "route del 128.0.0.0/1")',
-    )
-    assert found == [[], ["v2"], ["v0", "v2"], ["v1"]]
+    """VPNs override a default route by routes to the two halves of all addresses."""
+    interfaces = {
+        'routes("route add 224.0.0.0/4 dev v0", "route add 10.0.0.0/8 via 192.0.0.1")': [],
+        'routes("route add 0.0.0.0/1 via 192.0.2.1", "route add 128.0.0.0/1 via 192.0.2.1")': ["v2"],
+        'routes("route add default via 192.0.0.1", undo=["route del default"])': ["v0", "v2"],
+        'routes("route del 0.0.0.0/1", "route del 128.0.0.0/1", "route add 2000::/3 via 2001:db8::1 dev v1")': ["v1"],
+    }
+    assert found_by(*interfaces) == [*interfaces.values()]
 
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 @pytest.mark.parametrize("compatible", [1, 0])
 def test_next_hop_objects_of_a_real_kernel_give_their_interfaces(compatible: int) -> None:
     """With nexthop_compat_mode=0, a route names its object, and only the object names the interfaces."""
-    found = found_by(
+    prepare = (
         f'open("/proc/sys/net/ipv4/nexthop_compat_mode", "w").write("{compatible}")',
         'ip("nexthop add id 1 via 192.0.0.1 dev v0", "nexthop add id 2 via 192.0.2.1 dev v2")',
         'ip("nexthop add id 9 group 1/2", "nexthop add id 4 blackhole", "nexthop add id 6 via 2001:db8::1 dev v1")',
-        'routes("route add default nhid 1", undo=["route del default nhid 1"])',
-        'routes("route add default nhid 9", undo=["route del default nhid 9"])',
-        'routes("route add default nhid 4", undo=["route del default nhid 4"])',
-        'routes("route add ::/0 nhid 6")',
-        'routes("route add default via 192.0.2.1")',
     )
-    assert found == [["v0"], ["v0", "v2"], [], ["v1"], ["v1", "v2"]]
+    interfaces = {
+        'routes("route add default nhid 1", undo=["route del default nhid 1"])': ["v0"],
+        'routes("route add default nhid 9", undo=["route del default nhid 9"])': ["v0", "v2"],
+        'routes("route add default nhid 4", undo=["route del default nhid 4"])': [],
+        'routes("route add ::/0 nhid 6", undo=["route del ::/0"])': ["v1"],
+        'routes("route add default via 192.0.2.1")': ["v2"],
+    }
+    assert found_by(*prepare, *interfaces) == [*interfaces.values()]
 
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")

@@ -74,20 +74,27 @@ def service(state: State) -> Service:
 
 
 def make_pass(made: Service, state: State, at: float) -> None:
-    made.make_pass(at, **({"b": ABSENT} if state.reading is None else {"a": state.reading}))
+    """A pass with this state's reading. None: only another resource, b, is configured."""
+    if state.reading is None:
+        made.make_pass(at, b=ABSENT)
+    else:
+        made.make_pass(at, a=state.reading)
 
 
 def is_right(made: Service, state: State, *, may_be_held: bool) -> bool:
-    """Whether everything configured is published and allocatable, and nothing else of ours is there."""
-    published = published_in(made.node.state.annotation).get(Key(A))
-    stored = made.node.state.stored(Key(A))
+    """Whether the published number is stored, and is the reading. may_be_held: or more than the reading.
+
+    None is right while a resource is unknown.
+    """
     if state.reading == UNKNOWN:
         return False
-    if published is not None and not stored.equals(published):
-        return False
     wanted = state.reading.value if isinstance(state.reading, Quantity) else None
-    is_higher = published is not None and (wanted is None or published > wanted)
-    return published == wanted or (may_be_held and is_higher)
+    published = published_in(made.node.state.annotation).get(Key(A))
+    if published is None:
+        return wanted is None
+    is_stored = made.node.state.stored(Key(A)).equals(published)
+    is_higher = wanted is None or published > wanted
+    return is_stored and (published == wanted or (may_be_held and is_higher))
 
 
 @pytest.mark.slow

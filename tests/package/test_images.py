@@ -62,8 +62,8 @@ def test_the_script_builds_an_image(building: Machine) -> None:
 
 def test_the_loop_installs_a_node(building: Machine) -> None:
     """The machine takes the place of each node. The loop can be run again."""
-    building.write("/usr/local/bin/scp", '#!/bin/sh\nwhile [ $# -gt 1 ]; do cp "$1" /root/; shift; done\n', "755")
-    building.write("/usr/local/bin/ssh", '#!/bin/sh\nshift; cd /root; exec "$@"\n', "755")
+    building.write("/usr/bin/scp", '#!/bin/sh\nwhile [ $# -gt 1 ]; do cp "$1" /root/; shift; done\n', "755")
+    building.write("/usr/bin/ssh", '#!/bin/sh\nshift; cd /root; exec "$@"\n', "755")
     building.write("/build/node.sh", NAMED["node.sh"].replace("apt-get update\n", ""))  # this machine has no network
     for _ in range(2):
         in_build(building, commands("for node"))

@@ -96,21 +96,15 @@ def runtime_not_ready(scene: Scene) -> Iterator[None]:
 
 @contextmanager
 def mount_over_folder(scene: Scene) -> Iterator[None]:
-    """A mount hides the folder of the seats."""
-    folder = scene.s.folder / "seats"
+    """A mount hides the folder of the seats, and stays. The comparison of each minute finds it."""
     over = scene.s.folder / "over"
     over.mkdir()
-    below = scene.numbers[SEATS]
-    scene.seats_folder = over
-    scene.numbers[SEATS] = 3 * below
+    scene.numbers[SEATS] *= 3
     write_number(over, scene.numbers[SEATS])
-    scene.s.machine.run("mount", "--bind", over, folder)
+    scene.s.machine.run("mount", "--bind", over, scene.seats_folder)
+    scene.seats_folder = over
     scene.note(SEATS)
     yield
-    scene.s.machine.run("umount", folder)
-    scene.seats_folder = folder
-    scene.numbers[SEATS] = below
-    scene.note(SEATS)
 
 
 @contextmanager

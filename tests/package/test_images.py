@@ -68,7 +68,8 @@ def test_the_loop_installs_a_node(building: Machine) -> None:
     for _ in range(2):
         in_build(building, commands("for node"))
         building.wait_for_readings({"example.com/dongle": "absent"})
-        assert (building.active, building.enabled) == ("active", "enabled")
+        wait_until(lambda: building.active == "active", PATIENCE, "it is started, and then reloaded")
+        assert building.enabled == "enabled"
 
 
 def test_the_packer_template_builds_an_image(building: Machine, packages: Packages) -> None:

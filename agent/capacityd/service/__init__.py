@@ -1,2 +1,4 @@
-"""The resident process: it waits for events and starts a worker for each reconcile pass. Imports only linux/ and a few
-modules of model/ that import little, such as messages and reasons."""
+"""The resident process, which waits for events and starts a worker for each reconcile pass.
+
+It imports only linux/ and a few small modules of model/, such as messages and reasons.
+"""

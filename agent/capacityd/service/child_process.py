@@ -1,4 +1,4 @@
-"""A child of the service: it reads lines of JSON from standard input, and writes such lines to standard output."""
+"""A child process of the service, which reads and writes lines of JSON on its standard input and output."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class ChildProcess:
             os.close(stdin)
             os.close(stdout)
         self.output_ended = False
-        """Whether the child has closed its output: it has ended, or is about to."""
+        """Whether the child has closed its output, because it has ended or is about to end."""
         self.has_no_more_messages = False
-        """Whether no message follows: the output has ended, or a line is longer than any message."""
+        """Whether no message follows, because the output has ended, or a line is longer than any message."""
         self._buffer = b""  # the start of a line whose end has not arrived yet
-        self._unsent = b""  # what the pipe to the child has had no room for yet
+        self._unsent = b""  # bytes for which the pipe to the child has had no room yet
 
     def register(self, poll: select.poll) -> None:
-        """Lets poll() return when the child has written something, or has made room for what is not sent yet."""
+        """Lets poll() return when the child has written something, or when unsent bytes can be sent."""
         poll.register(self._read_fd, select.POLLIN)
         if self._unsent:
             poll.register(self._write_fd, select.POLLOUT)
@@ -46,18 +46,18 @@ class ChildProcess:
         return self._read_fd
 
     def send(self, line: bytes) -> None:
-        """Sends a line, as far as the child reads it. flush() sends the rest."""
+        """Sends as much of a line as the pipe has room for. flush() sends the remaining bytes."""
         self._unsent += line + b"\n"
         self.flush()
 
     def flush(self) -> None:
-        """Sends what could not be sent yet. Does not wait for the child."""
+        """Sends as many of the unsent bytes as the pipe has room for."""
         try:
             while self._unsent:
                 self._unsent = self._unsent[os.write(self._write_fd, self._unsent) :]
         except BlockingIOError:
             return
-        except BrokenPipeError:  # the child has ended, and its output says so
+        except BrokenPipeError:  # the child has ended, which read_lines() notices
             self._unsent = b""
 
     def read_lines(self) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""Steps of the clock: the time was set, by an administrator or by a time service (timerfd_create(2))."""
+"""Notices when an administrator or a time service sets the clock (timerfd_create(2))."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from capacityd.model.reasons import PassReason
 _CLOCK_REALTIME = 0
 _TFD_TIMER_ABSTIME, _TFD_TIMER_CANCEL_ON_SET = 1, 2
 _ITIMERSPEC = struct.Struct("@4l")  # interval and expiration, each in seconds and nanoseconds
-_FAR_FUTURE = 1 << 40  # seconds since the epoch: in more than 30,000 years
+_FAR_FUTURE = 1 << 40  # seconds since the epoch; more than 30,000 years
 
 
 def latest_expiration(long_bytes: int) -> int:
-    """An expiration in seconds since the epoch that should never come: the timer only reports that the clock was set.
+    """The time at which the timer expires, in seconds since the epoch: as late as possible.
 
-    long_bytes: the size of a C long, which holds the seconds: 4 on a 32-bit machine, whose time ends in January 2038.
+    long_bytes: the size of a C long, which holds the seconds. With 4 bytes, the latest time is in January 2038.
     """
     largest_long = (1 << (8 * long_bytes - 1)) - 1
     return min(_FAR_FUTURE, largest_long)
 
 
 class ClockEvents:
-    """The clock's steps. A gradual correction is no step. Raises OSError."""
+    """Events of the clock: each time that it is set, but not while it is corrected gradually. Raises OSError."""
 
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
@@ -52,7 +52,7 @@ class ClockEvents:
                 raise
             self._set_timer()
             return {PassReason.RESUME}
-        return set()  # the timer has expired; it still reports each step of the clock
+        return set()  # the timer has expired, but still reports when the clock is set
 
     def _set_timer(self) -> None:
         expiration = latest_expiration(struct.calcsize("l"))
@@ -60,7 +60,7 @@ class ClockEvents:
         flags = _TFD_TIMER_ABSTIME | _TFD_TIMER_CANCEL_ON_SET
         if self._libc.timerfd_settime(self._fd, flags, value, None) < 0:
             code = ctypes.get_errno()
-            # ECANCELED: the clock was set at this very moment. The timer is set nevertheless.
+            # ECANCELED: the clock was set at this moment, but the timer was set as well.
             if code != errno.ECANCELED:
                 raise OSError(code, "steps of the clock can't be noticed")
 

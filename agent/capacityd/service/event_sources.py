@@ -1,6 +1,6 @@
 """The service's event sources: devices, links, addresses, mounts, swap, files, the clock, signals, and suspends.
 
-An event only says that something of its kind has happened. A pass looks at what it is.
+An event only says that something of its kind has changed. The pass that the event starts finds out what.
 """
 
 from __future__ import annotations
@@ -36,36 +36,36 @@ _OPENERS: dict[KernelEvents, Callable[[], Source]] = {
     KernelEvents.SWAPS: partial(TableEvents, SWAPS),
 }
 _LINKS_OF_UDEV = frozenset({"net"})
-"""Subsystems whose events are those of links. Each pod causes some."""
-_MIN_SUSPEND = 5.0  # seconds; only after a longer suspend may connections be dead
+"""Subsystems whose events are about network links. Each pod causes some of these events."""
+_MIN_SUSPEND = 5.0  # seconds; connections survive a shorter suspend
 _SIGNALS = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 
 
 class EventSources:
-    """The event sources of a configuration. A source that can't be opened, or that fails, is opened again.
+    """The event sources that a configuration requires. A source that fails or could not be opened is opened again.
 
-    log_unavailable: called whenever the sources were opened, with an error for each source that is not open.
+    log_unavailable: called after each opening of the sources, with the errors of those that could not be opened.
     """
 
     def __init__(self, log_unavailable: Callable[[Sequence[str]], None]) -> None:
         self._log_unavailable = log_unavailable
-        self._suspended_seconds = suspended_seconds()  # of all suspends since the boot
+        self._suspended_seconds = suspended_seconds()
         self._config = ServiceConfig()
         self._credential_files: set[str] = set()  # watched in addition to the files of the configuration
         self._open: dict[int, Source] = {}  # file descriptor -> source
-        self._unavailable: list[str] = []  # the error of each source that is not open
+        self._unavailable: list[str] = []  # the error of each source that could not be opened
         self._awaits_udev = False  # whether the sources must be opened again once udev runs
         self._reopen()
 
     def watch(self, config: ServiceConfig) -> None:
-        """From now on, the sources are those of this configuration."""
+        """Opens the sources that this configuration requires, in place of the current ones."""
         self._config = config
         self._reopen()
 
     def watch_credentials(self, files: Collection[str]) -> bool:
-        """Also watches these files with credentials, which may not exist yet. No event is lost.
+        """Also watches these files with credentials, which may not exist yet.
 
-        Returns whether the files are others than before: then one of them may have changed before it was watched.
+        Returns whether other files were watched before: a new file may have changed before it was watched.
         """
         other_files = set(files) - self._config.files.keys()
         if other_files == self._credential_files:
@@ -85,7 +85,7 @@ class EventSources:
         """The files to watch: path -> the reason for a pass when the file changes."""
         files = {**dict.fromkeys(self._credential_files, PassReason.CREDENTIALS), **self._config.files}
         if self._awaits_udev:
-            files[UDEV] = PassReason.DEVICES  # its creation is an event
+            files[UDEV] = PassReason.DEVICES  # udev creates this socket when it starts
         return files
 
     def _reopen(self) -> None:
@@ -95,12 +95,12 @@ class EventSources:
         self._unavailable = []
         self._awaits_udev = bool(self._config.subsystems) and not os.path.exists(UDEV)
         if self._awaits_udev:
-            # libudev looks for udev only when the monitor starts, so it must be started again once udev runs.
+            # libudev looks for udev only when a monitor starts, so a new monitor is needed once udev runs.
             self._unavailable.append("udev is not running: there are no device events")
         for opener in self._openers():
             try:
                 source = opener()
-            # pyudev raises ImportError if libudev is missing, and maps the errors of libudev to the other types.
+            # pyudev raises ImportError if libudev is missing, and the other types for errors of libudev.
             except (OSError, ImportError, MemoryError, OverflowError, ValueError) as e:
                 self._unavailable.append(f"an event source could not be opened: {e}")
             else:
@@ -108,7 +108,7 @@ class EventSources:
         self._log_unavailable(self._unavailable)
 
     def _openers(self) -> Iterator[Callable[[], Source]]:
-        """Yields a function for each source, which opens it."""
+        """Yields the functions that open the sources."""
         config = self._config
         yield ClockEvents
         if links := _LINKS_OF_UDEV.intersection(config.subsystems):
@@ -126,7 +126,7 @@ class EventSources:
         return self._open.keys()
 
     def drain(self, ready: Collection[int]) -> set[PassReason]:
-        """Reads the events of these file descriptors. Returns reasons for a pass. A suspend is also one."""
+        """Reads the events of these file descriptors. Returns the reasons for a pass; a suspend is one of them."""
         return (
             self._collect(self._open[fd].drain for fd in self._open.keys() & ready)
             | self._reopen_for_udev()
@@ -134,9 +134,10 @@ class EventSources:
         )
 
     def compare(self) -> set[PassReason]:
-        """Compares what is watched with what is there. Returns reasons for a pass.
+        """Looks for changes of the watched files that caused no event. Returns the reasons for a pass.
 
-        While a source is not open, POLL is one of the reasons: only a pass can notice a change.
+        If a source was not open, POLL is one of the reasons, because only a pass can notice the changes that the source
+        would have reported.
         """
         file_events = [source for source in self._open.values() if isinstance(source, FileEvents)]
         reasons = self._collect(source.compare for source in file_events) | self._reopen_for_udev()
@@ -146,10 +147,7 @@ class EventSources:
         return reasons
 
     def _collect(self, readers: Iterable[Callable[[], set[PassReason]]]) -> set[PassReason]:
-        """Calls these readers, each a method of a source, and returns all their reasons for a pass.
-
-        If one fails, all sources are opened again.
-        """
+        """Calls these methods of sources. Returns the reasons for a pass. If a call fails, opens all sources again."""
         reasons: set[PassReason] = set()
         for reader in readers:
             try:
@@ -164,7 +162,7 @@ class EventSources:
     def _drain_suspends(self) -> set[PassReason]:
         """Returns the reason for a pass if the machine was suspended since the last call.
 
-        A suspend wakes no process, so this is called whenever this process is awake.
+        The end of a suspend wakes no process, so every drain() calls this method.
         """
         last = self._suspended_seconds
         self._suspended_seconds = suspended_seconds()
@@ -179,20 +177,19 @@ class EventSources:
 
 
 class Signals:
-    """SIGHUP, SIGTERM, SIGINT and SIGCHLD as a pollable source. SIGCHLD only ends a wait: a child's end closes its
-    pipe."""
+    """SIGHUP, SIGTERM, SIGINT and SIGCHLD as a source for poll(). SIGCHLD only wakes the service."""
 
     def __init__(self) -> None:
         self._read_fd, write_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(write_fd, warn_on_full_buffer=False)
         for number in _SIGNALS:
-            signal.signal(number, lambda *_: None)  # the wakeup descriptor is written only if there is a handler
+            signal.signal(number, lambda *_: None)  # without a handler, Python would not write to the descriptor
 
     def fileno(self) -> int:
         return self._read_fd
 
     def drain(self) -> set[signal.Signals]:
-        """The received signals."""
+        """Returns the signals received since the last call."""
         received: set[signal.Signals] = set()
         while select.select([self._read_fd], [], [], 0)[0]:
             numbers = set(os.read(self._read_fd, 512))  # set_wakeup_fd() writes the number of each signal as a byte
@@ -201,9 +198,9 @@ class Signals:
 
 
 def ignore_signals() -> None:
-    """Ignores signals from now on. Call it when the process is about to end.
+    """Ignores signals from now on. For a process that is about to end.
 
-    At its end, Python restores the default actions. A signal would then kill the process, and so replace the exit
+    When Python ends, it restores the default actions. A signal would then kill the process, and replace its exit
     status.
     """
     for number in _SIGNALS:

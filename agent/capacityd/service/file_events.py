@@ -1,8 +1,8 @@
-"""Changes of files, from inotify(7): of existing files, files that do not exist yet, and the targets of links.
+"""Notices changes of files with inotify(7), also of files that do not exist yet, and of the targets of links.
 
 A watch on a folder reports each changed file in the folder by name. It reports new content when the writer closes the
-file. Nothing below a network or FUSE mount is watched or accessed: if its server or program did not respond, the
-service would hang.
+file. Nothing below a network or FUSE mount is watched or accessed, because the service would hang if the server or the
+program did not respond.
 """
 
 from __future__ import annotations
@@ -37,22 +37,21 @@ _IN_MASK_ADD = 0x20000000
 _FOLDER_MASK = (
     _IN_ATTRIB | _IN_CLOSE_WRITE | _IN_MOVE | _IN_CREATE | _IN_DELETE | _IN_DELETE_SELF | _IN_MOVE_SELF | _IN_ONLYDIR
 )
-_FILE_MASK = _IN_MODIFY | _IN_DONT_FOLLOW | _IN_MASK_ADD  # MASK_ADD: if the path is a watched folder, its mask stays
+_FILE_MASK = _IN_MODIFY | _IN_DONT_FOLLOW | _IN_MASK_ADD  # MASK_ADD keeps the mask of a folder that is watched already
 _NO_WATCH = -1
 _ATTEMPTS = 3  # attempts to watch a folder while it is being created
 
 _Identity: TypeAlias = tuple[int, int, int] | None
-"""Device, inode and, if the content counts, the time of change in nanoseconds (otherwise 0); None if nothing is
-there."""
+"""Device, inode, and time of change in nanoseconds (0 for a folder, whose content does not count). None: missing."""
 _State: TypeAlias = tuple[tuple[_Identity, ...], _Identity]
-"""What a path leads to: the folders in which a change of the path would be noticed, and the file."""
+"""The identities of the folders that are watched for a path, and of the file that the path leads to."""
 
 
 class FileEvents:
     """Changes of files. A file is watched through its folder or, if that does not exist, the nearest existing parent.
 
-    paths: path -> the reason for a pass when the file changes. The targets of links are also watched, except for those
-    that the service would not read: behind a link that belongs neither to root nor to the target's owner.
+    paths: path -> the reason for a pass when the file changes. The targets of links are also watched, unless the
+    service would not follow one of the links (watch_points.py).
     """
 
     def __init__(self, paths: Mapping[str, PassReason]) -> None:
@@ -61,10 +60,10 @@ class FileEvents:
         if self._fd < 0:
             raise OSError(ctypes.get_errno(), "no more files can be watched (fs.inotify.max_user_instances)")
         self._paths = paths
-        # Watch descriptor -> name in the watched folder, or "" for what is watched itself -> the paths that an event of
-        # this name may change. Several folders' paths may lead to one inode, and so to one descriptor.
+        # Watch descriptor -> name in the watched folder, or "" for the folder or file itself -> the paths that an event
+        # with this name may affect. Different paths of one inode have the same descriptor.
         self._watches: dict[int, dict[str, set[str]]] = {}
-        self._states: dict[str, _State] = {}  # path -> what was there when its watches were set
+        self._states: dict[str, _State] = {}  # path -> its state when its watches were set
         try:
             self._watch()
         except OSError:
@@ -80,7 +79,7 @@ class FileEvents:
         self._watch()
 
     def _watch(self) -> None:
-        """Watches what each path requires now, and nothing else, because some folders change often."""
+        """Sets the watches that the paths need now. Removes all others, because some folders change often."""
         watches: defaultdict[int, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
         remote = _remote_mount_points()
         for path in self._paths:
@@ -91,8 +90,8 @@ class FileEvents:
                 watches[descriptor][name].add(path)
                 watches[descriptor][""].add(path)
             target = points[-1]
-            # truncate(2) does not open the file, so the folder's watch reports no close. The file's own watch does
-            # report the change (_IN_MODIFY).
+            # truncate(2) does not open the file, so the folder's watch reports no close. Only a watch on the file
+            # itself reports the change (_IN_MODIFY).
             if target not in remote:
                 descriptor = self._add(target, _FILE_MASK)
                 if descriptor != _NO_WATCH:
@@ -105,7 +104,7 @@ class FileEvents:
     def _watch_nearest_folder(self, path: str) -> tuple[int, str]:
         """Watches the nearest existing folder above the path. Returns the watch descriptor and the folder's path."""
         for _ in range(_ATTEMPTS):
-            missing = ""  # the folder below the watched one, if it does not exist
+            missing = ""  # the next folder below the watched folder, if it does not exist
             folder = os.path.dirname(path)
             while (descriptor := self._add(folder, _FOLDER_MASK)) == _NO_WATCH:
                 if folder == "/":
@@ -127,10 +126,7 @@ class FileEvents:
         return descriptor
 
     def drain(self) -> set[PassReason]:
-        """Reads all queued events; returns the reasons for a pass.
-
-        An event of another file in a watched folder costs a look into a table.
-        """
+        """Reads all queued events. Returns the reasons for a pass. Ignores other files in a watched folder."""
         changed: set[str] = set()
         while True:
             try:
@@ -144,9 +140,9 @@ class FileEvents:
         return {self._paths[path] for path in changed if path in self._paths}
 
     def compare(self) -> set[PassReason]:
-        """Compares what is watched with what is there; returns the reasons for a pass.
+        """Compares each path with its state when its watches were set. Returns the reasons for a pass.
 
-        Some changes send no event: a mount over a watched folder, or a change while no watch was set.
+        Some changes cause no event: a mount over a watched folder, or a change while no watch was set.
         """
         remote = _remote_mount_points()
         changed = [path for path in self._paths if _state_of(path, remote) != self._states[path]]
@@ -155,7 +151,7 @@ class FileEvents:
         return {self._paths[path] for path in changed}
 
     def _changed_paths(self, data: bytes) -> Iterator[Collection[str]]:
-        """Yields the paths that each event may change: all of them if events were lost."""
+        """Yields, for each event, the paths that it may affect. If events were lost, these are all paths."""
         while data:
             descriptor, mask, _, name_length = _EVENT.unpack_from(data)
             event_end = _EVENT.size + name_length
@@ -172,7 +168,7 @@ class FileEvents:
 
 
 def _state_of(path: str, remote: Collection[str]) -> _State:
-    """Identifies the folders in which a change of the path would be noticed, and the content of the file."""
+    """Returns the current state of a path."""
     points = watch_points(path, remote)
     target = points[-1]
     file = None if target in remote else _identity(target, by_content=True)
@@ -190,7 +186,7 @@ def _nearest_folder(path: str) -> _Identity:
 
 
 def _identity(path: str, *, by_content: bool) -> _Identity:
-    """The inode at the path; None if nothing is there. by_content: another content is another identity."""
+    """The identity of a file or folder; None if it does not exist. by_content: whether it changes with the content."""
     try:
         status = os.stat(path, follow_symlinks=False)
     except OSError:

@@ -1,8 +1,8 @@
 """The main loop: waits for events and starts a short-lived worker for each reconcile pass.
 
-The worker makes all decisions. So detectors that may hang or leak, the Kubernetes client and the TOML parser never run
-here. This process reads the workers' messages, and keeps the text that a pass leaves for the next one. The watcher,
-another child, reports each change of the Node.
+Workers make all decisions, so detectors that may hang or leak, the Kubernetes client and the TOML parser never run in
+this process. It reads the workers' messages, and keeps the text that a pass leaves for the next pass. Another child
+process, the watcher, reports each change of the Node.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from capacityd.service.watcher_process import WatcherProcess
 from capacityd.service.worker_process import WorkerProcess
 from capacityd.service.worker_slot import WorkerSlot
 
-WORKER_TIMEOUT_BASE = 180.0  # seconds that a worker may run, besides the time that the configuration allows programs
-COMPARE_PERIOD = 60.0  # seconds between two looks at the watched files and the mount table, in case an event was lost
+WORKER_TIMEOUT_BASE = 180.0  # seconds that a worker may run, in addition to the time that its detectors may take
+COMPARE_PERIOD = 60.0  # seconds between two looks for changed files and a changed Node, in case an event was lost
 CHECK_RETRY_PERIOD = 20.0  # seconds until a failed check of the configuration is retried
 _STOP = {signal.SIGTERM, signal.SIGINT}
 
@@ -33,8 +33,7 @@ _STOP = {signal.SIGTERM, signal.SIGINT}
 class Service:
     """The main loop.
 
-    worker_command, watcher_command: start these child processes. folder: the runtime directory. around: the clocks,
-    signals and event sources of this machine.
+    worker_command, watcher_command: the commands that start these child processes. folder: the runtime directory.
     """
 
     def __init__(
@@ -48,16 +47,16 @@ class Service:
         self._around = around
         self._lock = lock
         self._signals = around.open_signals()
-        self._config: ServiceConfig | None = None  # the active one; None until a check has found one
+        self._config: ServiceConfig | None = None  # the active configuration; None until a check has sent one
         self._reports = Reports(folder)
         self._sources = around.open_sources(self._reports.log_unavailable)
         self._compare_at = self._around.monotonic() + COMPARE_PERIOD
         self._watcher = WatcherProcess(watcher_command, around)
         self._slot = WorkerSlot(worker_command, around)
         self._worker_timeout = WORKER_TIMEOUT_BASE
-        self._longest_wait = watchdog_timeout() / 2  # seconds; half, as sd_watchdog_enabled(3) recommends
-        self._is_ready = False  # whether systemd has been notified
-        self._memory = ""  # what the last pass has left for the next one
+        self._longest_wait = watchdog_timeout() / 2  # in seconds; sd_watchdog_enabled(3) recommends half of the timeout
+        self._is_ready = False  # whether systemd was told that the service is ready
+        self._memory = ""  # the text that the last pass has left for the next pass
         self._schedule = Schedule(around.monotonic(), around.uniform, debounce_first=around.uptime() < BOOT_SECONDS)
 
     def run(self) -> int:
@@ -80,7 +79,7 @@ class Service:
         signals = self._signals.drain()
         reasons = self._sources.drain(ready)
         self._read_watcher()
-        if self._compare_at <= self._around.monotonic():  # so that no change depends on an event alone
+        if self._compare_at <= self._around.monotonic():  # events may have been lost
             self._compare_at = self._around.monotonic() + COMPARE_PERIOD
             reasons |= self._sources.compare()
             self._watcher.comparison.request()
@@ -94,8 +93,8 @@ class Service:
         now = self._around.monotonic()
         if signal.SIGHUP in signals:
             self._schedule.request_check(now)
-        if PassReason.RESUME in reasons:  # the connection may be dead
-            self._watcher.stop()  # the pass starts it again
+        if PassReason.RESUME in reasons:  # the watcher's connection may be dead
+            self._watcher.stop()  # the next pass starts the watcher again
         self._schedule.notify(reasons, now)
         return None
 
@@ -112,7 +111,7 @@ class Service:
             if reasons := self._schedule.pop_due(now):
                 self._watcher.comparison.begin_pass()
                 self._give_job(Job.RECONCILE, reasons)
-            elif self._watcher.pids and self._schedule.wakes_at() <= now + DEBOUNCE:  # it will send a request
+            elif self._watcher.pids and self._schedule.wakes_at() <= now + DEBOUNCE:  # the pass will send a request
                 self._slot.start_early()
 
     def _give_job(self, job: Job, reasons: frozenset[PassReason]) -> None:
@@ -144,7 +143,7 @@ class Service:
         return min(self._schedule.check_at(), pass_at)
 
     def _read_watcher(self) -> None:
-        """Reads the watcher's messages, if there are any."""
+        """Reads the watcher's messages."""
         watcher = self._watcher
         last_since, last_reason = watcher.watched_since, watcher.not_watched_because
         self._note_watch(watcher.read_messages())
@@ -152,7 +151,7 @@ class Service:
             self._write_status_file()
 
     def _note_watch(self, failure: NotWatched | None) -> None:
-        """Tells the schedule whether the Node is watched. failure: why it is not; None if that is not new."""
+        """Tells the schedule whether the Node is watched. failure: the watcher's last failure; None if none is new."""
         now = self._around.monotonic()
         if self._watcher.watched_since is not None:
             self._schedule.watch_begins(now)
@@ -160,7 +159,7 @@ class Service:
             self._schedule.watch_fails(now, look_now=failure.look_now)
 
     def _attend_worker(self, worker: WorkerProcess, ready: set[int]) -> None:
-        """Reads the worker's messages, or ends a worker that is late. ready: the file descriptors that can be read."""
+        """Reads the worker's messages, and handles its end. ready: the file descriptors that can be read."""
         last_activity = worker.slow_activity
         how_it_ended = worker.attend(ready, spared=self._watcher.pids)
         if worker.probed and not self._is_ready:  # the machine has been read for the first time
@@ -171,7 +170,7 @@ class Service:
             self._report_result("")
         if how_it_ended is not None:
             self._slot.worker = None
-            if worker.job is not None:  # otherwise, it was not needed
+            if worker.job is not None:  # a worker without a job was not needed
                 self._on_worker_exit(worker.job, worker, how_it_ended=how_it_ended)
         elif worker.slow_activity is not last_activity:
             self._write_status_file()
@@ -179,7 +178,7 @@ class Service:
     def _on_worker_exit(self, job: Job, worker: WorkerProcess | None, *, how_it_ended: str) -> None:
         """Handles the result of a worker that has ended.
 
-        worker: None if it could not be started. how_it_ended: for a message if the worker sent no result.
+        worker: None if it could not be started. how_it_ended: the error message if the worker sent no result.
         """
         now = self._around.monotonic()
         result = worker.result if worker else None
@@ -191,13 +190,13 @@ class Service:
                 self._note_watch(self._watcher.watch(worker.node_to_watch.target))
             self._reports.log_metrics(worker.metrics)
         else:
-            self._memory = ""  # it may not say what the pass has written
+            self._memory = ""  # the lost pass may have written something that this text does not mention
             self._reports.log_error(Job.RECONCILE, f"the reconcile worker {how_it_ended}; retrying")
             self._schedule.failed(now)
         self._report_result(result.status if isinstance(result, PassResult) else "")
 
     def _report_result(self, line: str) -> None:
-        """line: for systemctl status; "" for the errors."""
+        """Reports the state to `capacityd status` and systemd. line: as for Reports.notify_systemd()."""
         self._write_status_file()
         self._reports.notify_systemd(line)
 
@@ -213,18 +212,18 @@ class Service:
                 self._schedule.delay_start(result.start_in, now)
         self._watcher.comparison.end_pass(result.node)
         files = result.credential_files
-        if files and self._sources.watch_credentials(files) and result.error:  # a change may have ended the error
+        if files and self._sources.watch_credentials(files) and result.error:  # a changed file may end the error
             self._schedule.notify({PassReason.CREDENTIALS}, now)
 
     def _on_check_result(self, result: CheckResult, now: float) -> None:
-        """Applies the configuration. If the check sends none, the previous one stays active."""
+        """Applies the configuration that the check has sent. Without one, the previous configuration stays active."""
         error = f"the configuration check failed and is retried: {result.error}" if result.error else ""
         self._reports.log_error(Job.CHECK, error)
         if error:
             self._schedule.request_check(now + CHECK_RETRY_PERIOD)
         if result.config:
             self._reports.check = result
-            if not self._config:  # the machine's events arrive from now on, so debouncing starts now
+            if not self._config:  # debouncing starts now, because the machine's events arrive from now on
                 self._schedule.notify({PassReason.START}, now)
             if not self._config or self._config.resync != result.config.resync:
                 self._schedule.set_resync_period(result.config.resync, now)

@@ -38,4 +38,4 @@ def main(arguments: list[str]) -> int:
         )
         return service.run()
     finally:
-        ignore_signals()  # a signal from now on must not replace the exit status
+        ignore_signals()

@@ -1,4 +1,4 @@
-"""Changes of the network, from rtnetlink(7). A message of a kind is an event of this kind: nothing is parsed."""
+"""Notices changes of the network with rtnetlink(7). Each message is an event; its content is not parsed."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _NEXT_HOPS = 1 << 31  # the bit of RTNLGRP_NEXTHOP
 _GROUPS = {
     KernelEvents.LINKS: _LINKS,
     KernelEvents.ADDRESSES: _ADDRESSES,
-    # The kernel removes the routes of an address or a link without a message of their own.
+    # When an address or a link goes away, the kernel removes its routes without a message about the routes.
     KernelEvents.ROUTES: _ROUTES | _RULES | _NEXT_HOPS | _ADDRESSES | _LINKS,
 }
 
 
 class NetlinkEvents:
-    """Events of one kind. Raises OSError."""
+    """Events of links, addresses or routes. Raises OSError."""
 
     def __init__(self, kind: KernelEvents) -> None:
         self._socket = listen(_GROUPS[kind])
@@ -30,7 +30,7 @@ class NetlinkEvents:
         return self._socket.fileno()
 
     def drain(self) -> set[PassReason]:
-        """Reads the queued events; returns the reason for a pass, if any."""
+        """Reads the queued events. Returns the reason for a pass if there was an event."""
         return {PassReason.NETWORK} if read_all(self._socket) else set()
 
     def close(self) -> None:

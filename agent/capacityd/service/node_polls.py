@@ -1,4 +1,4 @@
-"""When a pass looks at a Node that is not watched. Pure. Times are those of the schedule, in seconds."""
+"""When a pass reads a Node that is not watched. Pure. Times are in seconds, from time.monotonic()."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from capacityd.model.reasons import RetryCause
 
 FIRST_POLL = 60.0
 POLL_PERIOD = 300.0
-"""While the Node is not watched, a pass looks at it: the first one within FIRST_POLL, because the Node may just have
-changed, then one in each POLL_PERIOD. A watch that works for less than FIRST_POLL ends no trouble."""
+"""While the Node is not watched, passes read it. The first pass starts within FIRST_POLL, because the Node may just
+have changed. Then a pass starts in each POLL_PERIOD. A watch that lasts less than FIRST_POLL counts as failed."""
 
 
 class NodePolls:
-    """jittered: returns a random pause that is at most as long as its argument. No node counts as lost at first."""
+    """The time of the next poll. jittered: returns a random pause that is at most as long as its argument."""
 
     def __init__(self, jittered: Callable[[float], float]) -> None:
         self._jittered = jittered
         self.at: float | None = None
-        """When a pass looks at the Node; None: it is watched, or need not be."""
-        self._watched_since: float | None = None  # None: it is not watched
-        self._trouble_since: float | None = None  # since when no watch has lasted; None: the last one has
-        self._looked_at = -math.inf  # when a pass last looked at the Node while it was not watched
+        """When a pass must read the Node; None: no pass must."""
+        self._watched_since: float | None = None  # None: the Node is not watched
+        self._trouble_since: float | None = None  # since when no watch has lasted; None: no watch has failed yet
+        self._looked_at = -math.inf  # when a pass last read the Node while it was not watched
 
     def watch_begins(self, now: float) -> None:
-        """The Node is watched."""
+        """Plans no poll, because the Node is watched now."""
         if self._watched_since is None:
             self._watched_since = now
         self.at = None
 
     def watch_fails(self, now: float, *, look_now: bool) -> None:
-        """The Node is not watched, although a pass has asked for it.
+        """Plans a poll, because the Node is not watched, although it should be.
 
-        look_now: whether the watcher asks for a pass at once. If it does so again and again, or if it dies again and
-        again, the pace of repairs applies.
+        look_now: whether the watcher asks for a pass at once. Polls keep at least the pause of model/pace.py between
+        them, so a watch that fails again and again does not start passes all the time.
         """
         has_lasted = self._watched_since is not None and now - self._watched_since >= FIRST_POLL
         if has_lasted or self._trouble_since is None:
@@ -47,7 +47,7 @@ class NodePolls:
         self.at = at if self.at is None else min(self.at, at)
 
     def looked(self, now: float) -> None:
-        """A pass has looked at the Node."""
+        """Plans the next poll after a pass, if the Node is not watched."""
         if self.at is not None:
             self._looked_at = now
             self.at = now + POLL_PERIOD

@@ -1,4 +1,4 @@
-"""The service's reports: changes of its state to the journal, a line to systemd, and a file for `status`."""
+"""Reports the service's state: in the journal, in a line for systemd, and in a file for `capacityd status`."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Reports:
         self.check = CheckResult()  # the result of the check whose configuration is active
         self._errors: dict[Job, str] = {}
         self._metrics = NO_METRICS  # of the last pass
-        self._unavailable: tuple[str, ...] = ()  # the error of each event source that is not open
+        self._unavailable: tuple[str, ...] = ()  # the error of each event source that could not be opened
         self._path = os.path.join(folder, SERVICE_STATUS)
 
     def log_error(self, job: Job, error: str) -> None:
         """Logs a job's error when it is new, and "recovered" when no job has an error any more.
 
-        error: the error of the job's last run; "" if there was none.
+        error: the error of the job's last run; "" if it succeeded.
         """
         last = self._errors.pop(job, "")
         if error:
@@ -42,7 +42,7 @@ class Reports:
             log(Priority.NOTICE, "recovered", EntryKind.DEGRADED)
 
     def log_metrics(self, metrics: MetricsResult) -> None:
-        """Logs an error of the metrics file when it is new, and once when it has ended."""
+        """Logs a new error of the metrics file, and the end of an error."""
         last = self._metrics
         self._metrics = metrics
         if metrics.error and metrics != last:
@@ -52,7 +52,7 @@ class Reports:
             log(Priority.NOTICE, f"the error of the metrics file {metrics.path} has ended", EntryKind.DEGRADED)
 
     def log_unavailable(self, errors: Sequence[str]) -> None:
-        """Logs each newly unavailable event source. errors: one for each source that is not open."""
+        """Logs the new errors. errors: one for each event source that could not be opened."""
         last = self._unavailable
         self._unavailable = tuple(errors)
         for error in self._unavailable:
@@ -61,10 +61,7 @@ class Reports:
                 log(Priority.WARNING, message, EntryKind.DEGRADED)
 
     def notify_systemd(self, line: str) -> None:
-        """Sends the line that `systemctl status` shows.
-
-        line: "" stands for the errors or, if there are none, for "waiting".
-        """
+        """Sends the line that `systemctl status` shows: this line, else the errors, else "waiting"."""
         text = line or "; ".join(self._errors.values()) or "waiting"
         one_line = " ".join(text.split())
         sd_notify(f"STATUS={one_line}")
@@ -81,8 +78,7 @@ class Reports:
         """Replaces service.json.
 
         next_pass_in: seconds. overdue_after: if the file is not replaced within this many seconds after the next pass
-        is due, the service is stuck. running: whether a worker runs or is about to. worker: None if none is running.
-        watcher: the process that watches the Node.
+        is due, the service is stuck. running: whether a worker has a job or will soon get one.
         """
         now = time.time()
         slow_activity = worker.slow_activity if worker else None
@@ -103,5 +99,5 @@ class Reports:
             watched_since=watcher.watched_since,
             not_watched=watcher.not_watched_because,
         )
-        with suppress(OSError):  # workers write here as well, and report the error; `status` shows the file's age
+        with suppress(OSError):  # workers write to this folder, too, and report its errors
             replace_file(self._path, to_file(status, __version__), mode=0o644)  # `status` works without root

@@ -1,10 +1,9 @@
 """Decides when the next worker starts, and why. Pure. Times are in seconds.
 
-Events are debounced: a pass starts after 0.7 s without an event, but at most ten seconds after the first event. Events
-wait longer if their source has only started passes that changed nothing (event_rate.py). A failed pass is retried after
-the pause that model/pace.py defines.
+Events are debounced: a pass starts after 0.7 s without an event, but at most ten seconds after the first event.
+event_rate.py says which events wait longer. A failed pass is retried after the pause that model/pace.py defines.
 
-Times have jitter, because all machines of a cluster may lose the API server at the same moment
+Pauses are random, because all machines of a cluster may lose the API server at the same moment
 (https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/).
 """
 
@@ -21,19 +20,20 @@ from capacityd.service.node_polls import NodePolls
 
 DEBOUNCE = 0.7
 DEBOUNCE_MAX = 10.0
-"""A pass starts after this time without an event, and at the latest after this maximum. A pod that needs a new device
-waits this long, too."""
+"""A pass starts after DEBOUNCE without an event, and at the latest DEBOUNCE_MAX after the first event. A pod that needs
+a new device also waits for this time."""
 
 PROMPT_DEBOUNCE = 0.1
-"""Instead of DEBOUNCE, if only the Node or the credentials have changed, because no hardware has to settle then. Also
-for news of the Node that may end an error."""
+"""Replaces DEBOUNCE if only the Node or the credentials have changed, because no hardware has to settle then. Also
+applies to a change of the Node that may end an error."""
 
-RESYNC_PERIOD = 3600.0  # of the passes without an event, until the configuration sets it (resync)
+RESYNC_PERIOD = 3600.0  # between two passes without an event, until the configuration sets another period (resync)
 
 _PROMPT = frozenset({PassReason.CREDENTIALS, PassReason.NODE})  # events to which PROMPT_DEBOUNCE applies
 
 _END_WAIT = frozenset({PassReason.CREDENTIALS, PassReason.CONFIG, PassReason.RESUME})
-"""Events that may end any error: the next pass does not wait. Other events wait for the cause's shortest pause."""
+"""Events that may end any error, so that the retry starts at once. After other events, the retry still waits for the
+shortest pause of the error's cause."""
 
 _REFRESH = frozenset({PassReason.START, PassReason.RESYNC})
 """Reasons of the passes that refresh the condition's heartbeat."""
@@ -44,33 +44,33 @@ _LEAST_SHARE = 2 / 3  # the shortest random pause, as a share of the longest one
 class Schedule:
     """The time of the next pass, and its reasons. now is always a time of time.monotonic().
 
-    uniform: as the function below, or not random in tests. debounce_first: whether the first pass is also debounced,
+    uniform: the function below; tests pass another one. debounce_first: whether the first pass is also debounced,
     because the machine is still booting.
     """
 
     def __init__(self, now: float, uniform: Callable[[float, float], float], *, debounce_first: bool = False) -> None:
         self._uniform = uniform
-        booted_at = now if debounce_first else now - DEBOUNCE_MAX  # so long ago that it no longer waits
-        # The events since the last pass: reason -> the times of the first and of the last one.
-        self._events: dict[PassReason, tuple[float, float]] = {PassReason.START: (booted_at, booted_at)}
+        started_at = now if debounce_first else now - DEBOUNCE_MAX  # so long ago that the first pass starts at once
+        # The events since the last pass: reason -> the times of the first and of the last event.
+        self._events: dict[PassReason, tuple[float, float]] = {PassReason.START: (started_at, started_at)}
         self._rate = EventRate()
-        # Passes that start at a time, without an event: reason -> time. No pass starts before the time of START.
+        # Passes that start without an event: reason -> time. If there is a time for START, no pass starts earlier.
         self._timed: dict[PassReason, float] = {PassReason.RESYNC: now + RESYNC_PERIOD}
         self._not_before = -math.inf  # no pass before this time, unless an event ends the wait
         self._retry_after_until = -math.inf  # when the API server's last Retry-After ends
-        self._failure_cause: RetryCause | None = None  # of the last pass; None: it has succeeded
+        self._failure_cause: RetryCause | None = None  # why the last pass failed; None: it succeeded
         self._failure_since = 0.0  # when passes began to fail for this cause
         self._pass_reasons: frozenset[PassReason] = frozenset()  # of the last pass
         self._pass_began = now  # when the last pass began
         self._resync_period = RESYNC_PERIOD
         self._polls = NodePolls(self._jittered)
-        self._check_requested_for = now  # the time of the next check of the configuration; infinity: none is requested
+        self._check_requested_for = now  # the time of the next check of the configuration; infinity: no request
 
     @property
     def node_may_end_error(self) -> bool:
         """Whether a change of the Node is a reason to try the failed pass again at once.
 
-        Not after a conflict, because another writer may change the Node all the time.
+        False after a conflict, because another writer may change the Node all the time.
         """
         return self._failure_cause not in (None, RetryCause.CONFLICT)
 
@@ -79,16 +79,17 @@ class Schedule:
         self._check_requested_for = at
 
     def check_at(self) -> float:
-        """The time of the next check; infinity if none is requested, or if the last check's pass comes first.
+        """The time of the next check; infinity if no check is requested, or if a pass must come first.
 
-        So reloads never delay a pass, however many there are. A pass that waits for start_jitter delays no check.
+        The pass after a check comes before the next check, so that many reloads do not delay the pass. But a check does
+        not wait for a pass that waits for start_jitter.
         """
         last_check_awaits_pass = PassReason.CONFIG in self._events
         pass_comes_first = last_check_awaits_pass and PassReason.START not in self._timed
         return math.inf if pass_comes_first else self._check_requested_for
 
     def pop_check(self, now: float) -> bool:
-        """Whether a check is due; it starts now. Later requests count for the following check."""
+        """Returns whether a check is due. If so, clears the request."""
         if now < self.check_at():
             return False
         self._check_requested_for = math.inf
@@ -103,22 +104,22 @@ class Schedule:
         self._timed[PassReason.RESYNC] = now + self._resync_period * self._uniform(0.8, 1.2)
 
     def watch_begins(self, now: float) -> None:
-        """The Node is watched."""
+        """Plans no poll, because the Node is watched now."""
         self._polls.watch_begins(now)
         self._plan_poll()
 
     def watch_fails(self, now: float, *, look_now: bool) -> None:
-        """As NodePolls.watch_fails()."""
+        """Plans a poll, because the Node is not watched. look_now: as for NodePolls.watch_fails()."""
         self._polls.watch_fails(now, look_now=look_now)
         self._plan_poll()
 
     def _plan_poll(self) -> None:
         self._timed.pop(PassReason.POLL, None)
-        if self._polls.at is not None and self._failure_cause is None:  # the retries of a failed pass look at the Node
+        if self._polls.at is not None and self._failure_cause is None:  # retries of a failed pass read the Node anyway
             self._timed[PassReason.POLL] = self._polls.at
 
     def notify(self, reasons: set[PassReason], now: float) -> None:
-        """Adds events that came now: each is a reason for a pass."""
+        """Adds events that have come now. reasons: the reason for a pass that each event gives."""
         for reason in reasons:
             first, _ = self._events.get(reason, (now, now))
             self._events[reason] = first, now
@@ -128,7 +129,7 @@ class Schedule:
             self._not_before = min(self._not_before, self._retry_after_until)  # Retry-After still applies
 
     def delay_start(self, seconds: float, now: float) -> None:
-        """Delays the next pass, the first one that needs the Node, because of start_jitter."""
+        """Delays the next pass, which is the first one that needs the Node, as start_jitter demands."""
         self._timed[PassReason.START] = now + seconds
 
     def wakes_at(self) -> float:
@@ -159,7 +160,8 @@ class Schedule:
         first = min(self._events[reason][0] for reason in reasons)
         last = max(self._events[reason][1] for reason in reasons)
         if PassReason.NODE in reasons and self.node_may_end_error:
-            # The Node has probably just been registered. A kubelet that starts causes other events, too.
+            # The Node has probably just been registered. The kubelet's start causes other events, which must not delay
+            # the pass.
             return self._events[PassReason.NODE][0] + PROMPT_DEBOUNCE
         if reasons == {PassReason.NODE}:
             return first + PROMPT_DEBOUNCE  # another writer may change the Node all the time
@@ -167,30 +169,30 @@ class Schedule:
         return min(last + debounce, first + DEBOUNCE_MAX)
 
     def pop_due(self, now: float) -> frozenset[PassReason]:
-        """The reasons for a pass, if one is due; otherwise none. Later events count for the following pass."""
+        """Returns the reasons for a pass, and clears them; an empty set if no pass is due."""
         if now < self.wakes_at():
             return frozenset()
         reasons = self._events.keys() | {reason for reason, at in self._timed.items() if at <= now}
         if self._failure_cause:
-            reasons.add(PassReason.RETRY)  # any pass after a failed one is also its retry
+            reasons.add(PassReason.RETRY)  # any pass after a failed pass is also a retry
         self._pass_reasons = frozenset(reasons)
         self._pass_began = now
         self._rate.count(reasons, now)
         self._events = {}
-        self._timed = {PassReason.RESYNC: self._timed[PassReason.RESYNC]}  # the pass's end plans the others anew
+        self._timed = {PassReason.RESYNC: self._timed[PassReason.RESYNC]}  # succeeded() or failed() plans the others
         self._not_before = -math.inf
         return self._pass_reasons
 
     def count_reading(self, *, changed: bool) -> None:
-        """The last pass has read the machine. changed: whether a reading differs from the one before."""
+        """Counts a pass that has read the machine. changed: whether a reading differs from that of the pass before."""
         if not changed:
             self._rate.count_unchanged(self._pass_reasons, self._pass_began)
 
     def succeeded(self, now: float, requeue_after: float | None, *, written: bool = False) -> None:
-        """A pass has succeeded.
+        """Plans the next passes after a successful one.
 
-        requeue_after: seconds until the next pass that it requests; None: no request. written: whether it wrote the
-        Node.
+        requeue_after: seconds until the pass that the last pass requests; None: no request. written: whether the last
+        pass wrote the Node.
         """
         self._failure_cause = None
         if requeue_after is not None:
@@ -201,14 +203,14 @@ class Schedule:
             self._plan_resync(now)
 
     def failed(self, now: float, retry_after: float = 0.0, cause: RetryCause = RetryCause.OTHER) -> None:
-        """A pass has failed. retry_after: the API server's Retry-After in seconds."""
+        """Plans the retry of a failed pass. retry_after: the API server's Retry-After in seconds."""
         if cause is not self._failure_cause:
             self._failure_cause = cause
             self._failure_since = now
         self._polls.looked(now)
         self._plan_poll()
         self._retry_after_until = now + min(retry_after, LONGEST_RETRY_AFTER)
-        # The pause is added to Retry-After: an overloaded API server answers "1" each time.
+        # The pause is added to Retry-After, because an overloaded API server always sends "1".
         longest = pause(cause, wrong_for=now - self._failure_since)
         self._timed[PassReason.RETRY] = self._retry_after_until + self._jittered(longest)
         if self._events.keys() & _END_WAIT:  # an event that ends the wait came during the pass
@@ -221,5 +223,5 @@ class Schedule:
 
 
 def uniform(low: float, high: float) -> float:
-    """A random number from low to high, for the jitter. The module random would take 4 MiB."""
+    """A random number from low to high. The module random would take 4 MiB of memory."""
     return low + (high - low) * int.from_bytes(os.urandom(4), "little") / 2**32

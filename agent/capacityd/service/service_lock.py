@@ -1,4 +1,4 @@
-"""service.lock: locked while the resident process runs. A PID file could contain a recycled PID."""
+"""The file service.lock, which the resident process locks while it runs. A PID file could contain a recycled PID."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ServiceLock:
     def __init__(self, folder: str) -> None:
         """Raises BlockingIOError if another service holds the lock, and another OSError if the file can't be opened.
 
-        Removes whatever else is at the lock's path (a folder, a link): only capacityd uses the runtime directory.
+        Removes anything else at the lock's path, such as a link, because only capacityd uses the runtime directory.
         """
         self.path = os.path.join(folder, _FILE)
         try:
@@ -30,7 +30,7 @@ class ServiceLock:
         fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def is_held(self) -> bool:
-        """Whether the locked file is still the one at its path."""
+        """Whether the file at the path is still the locked file."""
         try:
             return os.path.samestat(os.stat(self.path), os.fstat(self._fd))
         except OSError:

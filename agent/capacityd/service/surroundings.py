@@ -1,4 +1,4 @@
-"""What the service has around it: clocks, children, and the machine's events. A test puts a model in its place."""
+"""What the service uses of the machine: clocks, child processes and events. Tests replace it with a model."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from capacityd.service.schedule import uniform
 
 
 def _wait(poll: select.poll, seconds: float) -> set[int]:
-    return {fd for fd, _ in poll.poll(seconds * 1000 + 1)}  # 1 ms more, so that the time has come
+    return {fd for fd, _ in poll.poll(seconds * 1000 + 1)}  # 1 ms more, so that the wait is never too short
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The real machine, unless a test says otherwise."""
+    """The functions that the service calls. The default values are those for the real machine."""
 
     monotonic: Callable[[], float] = time.monotonic
     """Seconds, without the time that the machine was suspended."""

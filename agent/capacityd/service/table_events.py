@@ -1,7 +1,6 @@
-"""Changes of two tables in /proc: mounts and swap areas. The tables are not read: any change is an event.
+"""Notices changes of two tables in /proc: mounts and swap areas. The tables are not read.
 
-The kernel reports a change as an exceptional condition of the file (proc_pid_mountinfo(5)); the file is always
-readable.
+The kernel reports a change as an exceptional condition of the file (proc_pid_mountinfo(5)).
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ class TableEvents:
         except OSError:
             os.close(self._file)
             raise
-        self._epoll.register(self._file, select.EPOLLPRI | select.EPOLLERR)  # not EPOLLIN: always readable
+        self._epoll.register(self._file, select.EPOLLPRI | select.EPOLLERR)  # not EPOLLIN: the file is always readable
 
     def fileno(self) -> int:
         return self._epoll.fileno()
 
     def drain(self) -> set[PassReason]:
-        """Clears the event, and returns the reason for a pass. Call it only if fileno() can be read.
+        """Clears the event, and returns the reason for a pass. Call it only if poll() reports fileno() as readable.
 
-        A look at whether it can be read has already taken the event from the table's file.
+        That poll() has already taken the event from the table's file, so this method can't check for it again.
         """
         self._epoll.poll(0)
         return {PassReason.MOUNTS}

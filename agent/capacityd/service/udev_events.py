@@ -1,7 +1,7 @@
-"""Device events from udev: devices that were added, removed or changed, after udev's rules have run.
+"""Notices when devices are added, removed or changed, by the events that udev sends after its rules have run.
 
-The kernel filters them by subsystem. Nothing else is parsed: any process with CAP_NET_ADMIN can send such events, so
-libudev and pyudev might fail at one.
+The kernel filters the events by subsystem. Their content is not parsed: any process with CAP_NET_ADMIN can send events,
+and libudev and pyudev might fail at a malformed one.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from capacityd.model.reasons import PassReason
 
 
 class UdevEvents:
-    """Events of these subsystems. reason: of the pass that they start.
+    """Events of these subsystems. reason: the reason for a pass that each event gives.
 
-    pyudev maps the errors of libudev: raises OSError, ValueError, OverflowError or MemoryError, and ImportError without
-    libudev.
+    Raises ImportError if libudev is missing. For errors of libudev, pyudev raises OSError, ValueError, OverflowError or
+    MemoryError.
     """
 
     def __init__(self, subsystems: Iterable[str], reason: PassReason) -> None:
@@ -31,14 +31,14 @@ class UdevEvents:
         for subsystem in subsystems:
             self._monitor.filter_by(subsystem)
         self._monitor.start()
-        # A duplicate: libudev closes its own descriptor with the last reference to the monitor.
+        # A duplicate, because libudev closes its own descriptor with the last reference to the monitor.
         self._socket = socket.socket(fileno=os.dup(self._monitor.fileno()))
 
     def fileno(self) -> int:
         return self._socket.fileno()
 
     def drain(self) -> set[PassReason]:
-        """Reads the queued events; returns the reason for a pass, if any."""
+        """Reads the queued events. Returns the reason for a pass if there was an event."""
         return {self._reason} if read_all(self._socket) else set()
 
     def close(self) -> None:
@@ -48,5 +48,5 @@ class UdevEvents:
 
 @cache
 def _context() -> Any:
-    """The context of all monitors. A context for each would load libudev again: 65 KiB until garbage collection."""
+    """The context of all monitors. Each new context would load libudev again, which takes 65 KiB of memory."""
     return pyudev.Context()

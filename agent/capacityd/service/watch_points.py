@@ -1,8 +1,8 @@
-"""Which paths to watch for a file: each link on its way, and its target. Links are followed as the read does.
+"""Which paths to watch for a file: each link on the way to the file, and the target.
 
-A link that belongs neither to root, nor to the user of this process, nor to the owner of the target is not followed:
-with it, another user would learn when a file changes that only root can see. Source of the rule: linux/opening.py,
-which opens the folders on the way. This module opens nothing, because the service must not wait for a server.
+A link is followed only if it belongs to root, to the user of this process, or to the owner of the target. With any
+other link, another user could learn when a file changes that only root can see. linux/opening.py reads files by the
+same rule. This module opens nothing, because the service must not wait for a server.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ _MAXSYMLINKS = 40  # the kernel's limit for links in one path
 
 
 def watch_points(path: str, remote: Collection[str]) -> list[str]:
-    """The paths whose change may change the target of this path: each link on the way and, as the last one, the target.
+    """Returns the paths to watch for this path: each link on the way and, at the end, the target.
 
-    If a link is not followed, it is the last one. remote: mount points of network and FUSE file systems. Nothing below
-    them is accessed: such a mount point is then the target.
+    If a link is not followed, the list ends with this link. remote: mount points of network and FUSE file systems.
+    Nothing below them is accessed: a path that enters such a mount point ends there.
     """
-    links: dict[str, int] = {}  # link -> its owner; a loop of links leads to the same link again
+    links: dict[str, int] = {}  # link -> its owner
     followed = 0
     current = ""
     parts = path.split("/")
@@ -41,7 +41,7 @@ def watch_points(path: str, remote: Collection[str]) -> list[str]:
         followed += 1
         parts = target.split("/") + parts
         current = "" if target.startswith("/") else os.path.dirname(current)
-    reached = [] if followed > _MAXSYMLINKS else [current or "/"]  # no target: open() fails with ELOOP
+    reached = [] if followed > _MAXSYMLINKS else [current or "/"]  # after too many links, open() fails with ELOOP
     trusted = {0, os.geteuid(), *(_owner(target, remote) for target in reached)}
     points = []
     for link, owner in links.items():
@@ -52,7 +52,7 @@ def watch_points(path: str, remote: Collection[str]) -> list[str]:
 
 
 def _owner(path: str, remote: Collection[str]) -> int | None:
-    """The owner of what a path leads to; None if nothing is there, or if it must not be accessed."""
+    """The owner of the file or folder at a path; None if it is missing, or must not be accessed."""
     if path in remote:
         return None
     try:

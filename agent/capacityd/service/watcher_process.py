@@ -1,4 +1,4 @@
-"""The watcher as the service sees it: the process that watches the Node, and what it last reported."""
+"""The watcher, which is the process that watches the Node, as the service sees it."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from capacityd.service.surroundings import REAL, Surroundings
 
 
 class WatcherProcess:
-    """The watcher process, which may not be running, and its last report. command: starts the watcher."""
+    """The watcher process, which may not be running, and its last report. command: the command that starts it."""
 
     def __init__(self, command: list[str], around: Surroundings = REAL) -> None:
         self._around = around
         self._command = command
         self._process: ChildProcess | None = None
         self._target = 0
-        """A hash of what the running process watches."""
+        """The hash of the target that the running process watches."""
         self.comparison = NodeComparison()
         self.watched_since: float | None = None
-        """Since when the Node has been watched, in seconds since the epoch; None: it is not."""
+        """Since when the Node has been watched, in seconds since the epoch; None: the Node is not watched."""
         self.not_watched_because = ""
-        """Why the Node is not watched; empty if it is, or if the watch has not begun yet."""
+        """Why the Node is not watched; "" if it is watched, or if the watch has not begun yet."""
 
     @property
     def pids(self) -> list[int]:
@@ -40,9 +40,9 @@ class WatcherProcess:
             self._process.register(poll)
 
     def watch(self, target: str) -> NotWatched | None:
-        """Starts the watcher, unless it already watches this. Returns why it could not be started; None if it was.
+        """Starts the watcher, unless it already watches this target. Returns the error if it could not be started.
 
-        target: the text of NodeToWatch.
+        target: NodeToWatch.target.
         """
         if self._process is not None:
             if self._target == hash(target):
@@ -59,7 +59,7 @@ class WatcherProcess:
         return None
 
     def read_messages(self) -> NotWatched | None:
-        """Reads the messages since the last call. Returns the last one that says that the Node is not watched."""
+        """Reads the messages since the last call. Returns the last failure among them; None if there is none."""
         if self._process is None:
             return None
         self._process.flush()
@@ -87,8 +87,8 @@ class WatcherProcess:
         """Ends the watcher, if it is running. reason: why the Node is no longer watched; "" if a new watch follows."""
         if self._process is not None:
             self._process.kill()
-            # If the watcher has not ended yet, the end of the next worker reaps it.
-            with suppress(ChildProcessError):  # the end of a worker has already reaped it
+            # If the watcher has not ended yet, WorkerProcess.kill() reaps it later.
+            with suppress(ChildProcessError):  # WorkerProcess.kill() has already reaped it
                 os.waitpid(self._process.pid, os.WNOHANG)
             self._process = None
         self._set_not_watched(reason)

@@ -38,7 +38,7 @@ class WorkerProcess:
         self._process = around.start_child(command)
         self._waits_since = around.monotonic()
         self.job: Job | None = None
-        """None: it waits."""
+        """The current job; None: the worker waits for one."""
         self.began = self._deadline = 0.0
         self._timeout = 0.0
         self.is_slow = False
@@ -49,10 +49,10 @@ class WorkerProcess:
         """None until the worker has sent the job's result."""
         self.metrics = NO_METRICS  # until the worker has sent the result of writing the metrics file
         self.node_to_watch: NodeToWatch | None = None
-        """None: the worker has sent none."""
+        """None until the worker has sent it."""
 
     def give(self, request: JobRequest, timeout: float) -> None:
-        """Gives the worker a job. timeout: in seconds, until its deadline."""
+        """Gives the worker a job. timeout: the seconds that the job may take."""
         self.job = request.job
         self.began = self._around.monotonic()
         self._timeout = timeout
@@ -62,7 +62,7 @@ class WorkerProcess:
         self._process.send(json.dumps(encode(request)).encode())
 
     def finish_check(self) -> CheckResult | None:
-        """The result of a check, if the worker has sent one: it waits for another job from now on."""
+        """Returns the result of a check, if the worker has sent it. From then on, the worker waits for another job."""
         if self.job is not Job.CHECK or not isinstance(self.result, CheckResult):
             return None
         self.job = None
@@ -74,11 +74,11 @@ class WorkerProcess:
         return self._process.fileno()
 
     def register(self, poll: select.poll) -> None:
-        """Lets poll() return when the worker must be attended to."""
+        """Lets poll() return when the worker has sent a message."""
         self._process.register(poll)
 
     def wakes_at(self) -> float:
-        """When the worker becomes slow or, if it is slow, its deadline; without a job, when it has waited too long."""
+        """When attend() must be called next, because the worker becomes slow, or its deadline or its wait ends."""
         if self.job is None:
             return self._waits_since + MAX_WAIT
         return self._deadline if self.is_slow else min(self._deadline, self.began + SLOW)
@@ -93,10 +93,10 @@ class WorkerProcess:
         return Activity.NODE if self.probed else Activity.PROBE
 
     def attend(self, ready: Collection[int], spared: Collection[int]) -> str | None:
-        """Reads the worker's messages, or ends a worker that is late, or that has waited too long for a job.
+        """Reads the worker's messages. Ends the worker if its deadline has passed, or if it has waited too long.
 
-        ready: the file descriptors that can be read. spared: as in kill(). Returns how the worker has ended, for a
-        message if it sent no result; None if it still runs.
+        ready: the file descriptors that can be read. spared: as for kill(). Returns how the worker has ended, for an
+        error message; None if it still runs.
         """
         now = self._around.monotonic()
         self.is_slow = self.job is not None and now >= self.began + SLOW
@@ -105,7 +105,7 @@ class WorkerProcess:
             for line in self._process.read_lines():
                 self._take(line)
             if self._process.has_no_more_messages:
-                # The worker has ended, or is about to. kill() also ends what it has started, and knows how it ended.
+                # kill() also ends the processes that the worker has started.
                 return self.kill(spared)
         elif self.wakes_at() <= now and (self.job is None or self._deadline <= now):
             self.kill(spared)
@@ -127,10 +127,10 @@ class WorkerProcess:
             self.result = message
 
     def kill(self, spared: Collection[int]) -> str:
-        """Kills the worker, if it is still running, and all other children of the service but some.
+        """Kills the worker, if it is still running, and all other children of the service.
 
-        spared: the PIDs of those children. Returns how the worker had ended before: "was killed by" and the signal, or
-        "exited without a result".
+        spared: the PIDs of children that are not killed. Returns how the worker had ended before: "was killed by" and
+        the signal, or "exited without a result".
         """
         had_ended = self._process.output_ended
         self._process.kill()

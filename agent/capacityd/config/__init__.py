@@ -1,5 +1,4 @@
-"""The configuration: TOML files -> schema.config.Config. Checks strictly and reports all problems at once.
-Writes nothing."""
+"""Loads the configuration: from TOML files to schema.config.Config. Reports all problems at once."""
 
 from __future__ import annotations
 
@@ -19,9 +18,9 @@ __all__ = ["Loaded", "Problem", "load"]
 
 
 def load(path: str | None = None, root: str = "/") -> Loaded:
-    """Reads the files that the service reads, below root, or the file or folder at path instead. Raises nothing.
+    """Loads the file or folder at path. Without a path, loads the files that the service reads, below root.
 
-    The result contains the problems: commands raise them with Loaded.require(), the service uses the valid part.
+    Raises nothing. The result contains the problems and the valid part.
     """
     if path is None:
         files = files_of_service(root)
@@ -37,11 +36,11 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
             texts[file] = read(file, files)
             document = parse_toml(texts[file])
         except ConfigError as e:
-            quotes_text = e.line > 0  # an error without a line concerns the whole file and does not quote it
+            quotes_text = e.line > 0  # only an error with a line may quote the file
             private = quotes_text and file in private_files
             unreadable.append(Problem(clean(file), clean(str(e)), line=e.line, private=private))
         else:
-            if texts[file]:  # an empty file only masks a file of the same name
+            if texts[file]:  # an empty file masks a vendor's file, and configures nothing
                 documents.append((file, document))
     loaded = parse(documents, unreadable=unreadable, texts=texts, private=private_files)
     return replace(

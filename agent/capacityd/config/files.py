@@ -1,8 +1,8 @@
-"""The files of the configuration in the order in which they are merged, and their text.
+"""Finds the files of the configuration, in the order of merging, and reads them.
 
-File names merge and mask as in the UAPI configuration files specification, except that the main file comes after the
-vendors' files and before the administrator's. Only root may be able to change the files (linux/trust.py), because they
-can name programs, which the service runs as root.
+The order and the masking of files follow the UAPI configuration files specification, with one exception: the main file
+comes after the vendors' files and before the administrator's files. Only root may be able to change the files
+(linux/trust.py), because they can name programs that the service runs as root.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LEFTOVER = re.compile(rf"\..*|README.*|#.*#|.*({_SUFFIX})|lost\+found|.*\.toml.
 
 _WRONG_NAME = 'is not read, because its name does not end with ".toml"; rename or remove it'
 _DEV_NULL = os.makedev(1, 3)
-"""The number of /dev/null (null(4))."""
+"""The device number of /dev/null (null(4))."""
 _CONTENT_IS_LOST = ", as after a power failure: write it again or remove it"
 """The end of a message about a file without content."""
 
@@ -40,7 +40,7 @@ class Files:
     """The files to read, and the errors of their folders."""
 
     need_permissions: bool
-    """Whether modes must allow root the reading, because the service is root without capabilities."""
+    """Whether the files' modes must allow root to read them: the service is root without capabilities."""
     trust: Trust
     """Who may be able to change the files. A user who names a file also trusts the file's owner and the groups that may
     write it."""
@@ -49,9 +49,9 @@ class Files:
     folders: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
     """Path of a folder -> the names of its files that are read; None if there is no such folder."""
     paths: list[str] = field(default_factory=list)
-    """In the order in which they are merged; later ones override."""
+    """The files, in the order of merging. Later files override earlier ones."""
     failures: dict[str, str] = field(default_factory=dict)
-    """Path of an unusable folder, or of what is probably meant to be read and is not -> the reason."""
+    """Path -> the reason, for unusable folders, and for files that are not read but probably meant to be."""
 
 
 def files_of_service(root: str) -> Files:
@@ -88,9 +88,9 @@ def files_at(path: str) -> Files:
 
 
 def read(path: str, files: Files) -> str:
-    """A file's text; "" for /dev/null, which masks another file as an empty file does. files: all files, with this one.
+    """The text of one of the files. /dev/null counts as an empty file, which masks another file.
 
-    Raises ConfigError with the reason, and with a line if the reason is the content.
+    Raises ConfigError. The error has a line if the content is wrong.
     """
     try:
         with ExitStack() as descriptors:
@@ -113,9 +113,9 @@ def read(path: str, files: Files) -> str:
 
 
 def _decoded(raw: bytes, *, masks_another: bool) -> str:
-    """The text of a file. Raises ConfigError.
+    """Decodes the text of a file. Raises ConfigError.
 
-    Only a file that masks another one may be empty: any other empty file has probably lost its content in a power
+    Only a file that masks another file may be empty. Any other empty file has probably lost its content in a power
     failure.
     """
     content = raw.removeprefix(codecs.BOM_UTF8).strip()
@@ -134,9 +134,9 @@ def _decoded(raw: bytes, *, masks_another: bool) -> str:
 
 
 def _not_trusted(error: NotTrusted, path: str) -> str:
-    """The message about a configuration file or a folder of them that somebody else could change.
+    """The message about a configuration file or folder that somebody else could change.
 
-    path: the file or folder. The flaw may be that of a folder above it, which the message then names.
+    path: the file or folder. If the flaw is in a folder above path, the message names that folder.
     """
     flaw = error.flaw
     where = "" if flaw.path == path else f"{flaw.path} "
@@ -144,23 +144,23 @@ def _not_trusted(error: NotTrusted, path: str) -> str:
 
 
 def _add_folder(folder: str, files: Files, *, masked: Collection[str], may_have_others: bool = False) -> dict[str, str]:
-    """Adds a folder to the files, except for the order of its .toml files. Returns these: name -> path.
+    """Returns the .toml files of a folder: name -> path. Adds the folder, its failures and its masking files to files.
 
-    Adds the folder or its failure, files that may be meant to be read and are not, and which files replace masked ones.
-    Hidden files are skipped, because editors have hidden lock files and swap files.
-    masked: names of files that a file of this folder with the same name replaces. may_have_others: whether the folder
-    may contain files whose name does not end with .toml.
+    The caller adds the paths to files, in the order of merging. Hidden files are skipped, because editors create hidden
+    lock files and swap files.
+    masked: names of vendors' files. A file of this folder replaces the vendor's file of the same name. may_have_others:
+    whether the folder may contain files whose names do not end with .toml.
     """
     files.folders[folder] = None
     try:
-        os.stat(folder)  # a missing folder configures nothing, whoever could create it
+        os.stat(folder)  # first, because a missing folder is no failure, even if anybody could create it
         names = trusted_names(folder, files.trust)
     except NotTrusted as e:
         files.failures[folder] = _not_trusted(e, folder)
         return {}
     except OSError as e:
-        # A missing folder configures nothing. What a folder behind a dangling link configures is unknown, so this is a
-        # failure: while there is one, nothing is removed from the Node.
+        # A missing folder configures nothing. A folder behind a dangling link may configure resources. So the link is a
+        # failure, and nothing is removed from the Node.
         is_missing = e.errno == errno.ENOENT and not _is_dangling(folder) and not _is_dangling(os.path.dirname(folder))
         if not is_missing:
             files.failures[folder] = _reason(e)

@@ -50,7 +50,7 @@ def _exact_size_hints(resource: Resource, detector: DeviceDetector, place: Place
 
 
 def _name_hint(name: str) -> str:
-    """A hint about a name in the domain of a device plugin, which may register the name; "" for any other name."""
+    """A hint about a name that a device plugin may register, because of its domain; "" for any other name."""
     domain = plugin_domain(name)
     if not domain:
         return ""

@@ -1,7 +1,7 @@
-"""The keys of a configuration outside the detectors' tables: their types and purposes.
+"""The keys of a configuration outside the detectors' tables, for the parser and the documentation.
 
-Each key is declared once, for the parser and the documentation: a resource's keys here, with the defaults
-of schema.config.Resource; all others in schema.config.Settings.
+This module declares the keys of a resource. Their defaults are those of schema.config.Resource. schema.config.Settings
+declares the keys of all other tables.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ UNAME_MACHINES = {
     **dict.fromkeys(("arm", "armhf"), "armv7l"),
     **dict.fromkeys(("386", "i386", "x86"), "i686"),
 }
-"""Other names for an architecture, such as Kubernetes' -> the name that uname -m prints."""
+"""Another name of an architecture, such as Kubernetes uses -> the name that uname -m prints."""
 _ARCHITECTURE = Mistake(
     f"^({'|'.join(UNAME_MACHINES)})$",
     lambda text: f'is not an architecture of uname -m; write "{UNAME_MACHINES[text]}"',
@@ -37,18 +37,18 @@ _DMI_FILES = (
     "ec_firmware_release", "modalias", "product_family", "product_name", "product_serial",
     "product_sku", "product_uuid", "product_version", "sys_vendor",
 )  # fmt: skip
-"""Files that the kernel may have in /sys/class/dmi/id: the texts of the firmware about the machine."""
+"""Files that may be in /sys/class/dmi/id. They contain the firmware's texts about the machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class DetectorDependentKey:
     """A key of a resource whose value is a table or depends on the resource's detector. tables.py and resource.py parse
-    it."""
+    the value."""
 
     about: str
     """What the key is for, in the documentation."""
     default: object = None
-    """The default as TOML; None if there is none."""
+    """The default as a TOML value; None: the key has no default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Fact:
     names: tuple[str, ...] = ()
     """The valid names of the table."""
     pattern: str = ""
-    """In place of names: a regular expression for valid names."""
+    """A regular expression for the valid names of the table, if names is empty."""
 
     @property
     def is_table(self) -> bool:
@@ -102,7 +102,7 @@ RESOURCE_KEYS: dict[str, Setting | DetectorDependentKey] = {
 
 
 def is_resource_key(key: str) -> bool:
-    """Whether a resource's table may contain this key, which may be a detector's name."""
+    """Whether a resource's table may contain this key: one of RESOURCE_KEYS or a detector's name."""
     return key in RESOURCE_KEYS or key in detector_names()
 
 
@@ -116,13 +116,13 @@ WHEN_KEYS: dict[str, Fact] = {
     "node_name": Fact("the Node's name"),
     "path": Fact("a file or folder that must exist", Text(rejects=(NOT_ABSOLUTE, NOT_EXACT_PATH))),
 }
-"""The keys of a resource's "when". If a key lists several values, one must match. All keys must match."""
+"""The keys of a resource's "when". All keys must match. A key with several values matches if one value does."""
 
 
 def _settings_tables() -> dict[str, dict[str, Setting]]:
     tables: dict[str, dict[str, Setting]] = {}
     for declared in fields(Settings):
-        for table, setting in declared.metadata.items():  # one item: schema.config._setting() makes it
+        for table, setting in declared.metadata.items():  # exactly one item, from schema.config._setting()
             tables.setdefault(table, {})[declared.name] = setting
     return tables
 

@@ -1,4 +1,4 @@
-"""The line numbers of keys and tables in a file. The TOML parser does not return them, so this searches the text."""
+"""Finds the lines of keys and tables in the text of a file, because the TOML parser does not return them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def numbered(problems: Iterable[Problem], texts: Mapping[str, str]) -> tuple[Pro
 
 
 def _line(path: tuple[Step, ...], lines: Mapping[tuple[Step, ...], int]) -> int:
-    """The line of a table or key or, if unknown, of the innermost table around it; 0 if neither is known."""
+    """The line of a table or key. If that is unknown: the line of the innermost known table around it; otherwise 0."""
     for length in range(len(path), 0, -1):
         *parents, (name, number) = path[:length]
         if line := lines.get((*parents, (name, number))):
@@ -39,10 +39,10 @@ def _line(path: tuple[Step, ...], lines: Mapping[tuple[Step, ...], int]) -> int:
 
 
 def _lines(text: str) -> dict[tuple[Step, ...], int]:
-    """Path -> line of each table and key: the first line in which it appears.
+    """The first line of each table and key: path -> line.
 
-    A step of a path is a name and a number: the first table [[a]] has 1, the next one 2. The number is 0 outside lists,
-    and in a list with only one table.
+    Each step of a path has a number: the first table [[a]] has number 1, the second has 2. The number is 0 outside of
+    lists, and in a list with only one table.
     """
     rows = text.split("\n")
     numbered_lists = _numbered_lists(rows)
@@ -60,7 +60,7 @@ def _lines(text: str) -> dict[tuple[Step, ...], int]:
                 number = counts.get(names_so_far, 0) if names_so_far in numbered_lists else 0
                 table = (*table, (name, number))
             lines.setdefault(table, line)
-            # A list as a whole has the number 0 and begins with its first table. Outside lists, this is the table.
+            # The list as a whole has number 0, and begins at its first table. Outside of lists, this changes nothing.
             lines.setdefault((*table[:-1], (names[-1], 0)), line)
         elif pair := _PAIR.match(row):
             path = table
@@ -69,7 +69,7 @@ def _lines(text: str) -> dict[tuple[Step, ...], int]:
                 lines.setdefault(path, line)
     for path, line in [*lines.items()]:  # the header [a.b] also begins the table "a"
         top_table, _ = path[0]
-        # A resource whose line is not found gets none: the line of "resources" would be that of another resource.
+        # "resources" gets no line: otherwise a resource whose line is not found would get another resource's line.
         shortest = 2 if top_table == "resources" else 1
         for length in range(shortest, len(path)):
             lines.setdefault(path[:length], line)
@@ -77,7 +77,7 @@ def _lines(text: str) -> dict[tuple[Step, ...], int]:
 
 
 def _numbered_lists(rows: Sequence[str]) -> set[tuple[str, ...]]:
-    """The dotted keys of the lists with several tables. If a list has only one, messages show it as a single table."""
+    """The dotted keys of the lists with several tables. Messages show a list of one table as a single table."""
     headers = [header for row in rows if (header := _HEADER.match(row))]
     lists = [_names(header["dotted_key"]) for header in headers if header["brackets"] == "[["]
     return {names for names in lists if lists.count(names) > 1}

@@ -24,16 +24,16 @@ _MEANT_TO_OBSERVE = re.compile(r"\bobs[\w-]*[\"']?\s*=(?!\s*false\b)", re.IGNORE
 
 @dataclass(slots=True)
 class _Merged:
-    """The values that remain after later files have replaced parts of earlier ones, each with its place."""
+    """The values of all files, after later files have replaced values of earlier files."""
 
     resources: dict[str, tuple[Place, object]] = field(default_factory=dict)
-    """Name -> the place of the resource's table, with a list of problems of its own, and the table's TOML value."""
+    """Name -> the place of the resource's table, and the table. Each place has its own list of problems."""
     settings: dict[tuple[str, str], tuple[Place, object]] = field(default_factory=dict)
-    """Table and key -> the place of the table, with a list of problems for this key, and the key's TOML value."""
+    """Table and key -> the place of the table, and the key's TOML value. Each place has its own list of problems."""
     broken: dict[str, str] = field(default_factory=dict)
-    """Name of a resource, if the name is invalid -> the error."""
+    """Invalid name of a resource -> what is wrong with the name."""
     complete: bool = True
-    """Whether all resources are known. Otherwise nothing may be removed from the Node: it may belong to an unknown
+    """Whether all resources are known. If not, nothing is removed from the Node, because it may belong to an unknown
     resource."""
 
 
@@ -44,13 +44,13 @@ def parse(
     texts: Mapping[str, str],
     private: Collection[str],
 ) -> Loaded:
-    """The configuration of documents (file, content). Later documents override earlier ones.
+    """Merges documents, which are pairs of file and content, and parses the result. Later documents override earlier.
 
-    unreadable: the problems of files that are not among the documents. texts: file -> its text, in the order in which
-    the files are merged. private: the files that some users may not read.
+    If two documents define a resource, only the later definition is checked. If it has a problem, the resource is
+    broken: the earlier definition is outdated.
 
-    A replaced resource is not checked. If its replacement has a problem, the resource is broken, because the earlier
-    definition is outdated.
+    unreadable: the problems of the files that have no document. texts: the text of each file, in the order of merging.
+    private: the files that some users may not read.
     """
     merged = _Merged(complete=not unreadable)  # an unreadable file may configure resources
     problems = [*unreadable]
@@ -109,11 +109,10 @@ def parse(
 def _file_meant_to_observe(
     problems: Iterable[Problem], texts: Mapping[str, str], *, valid_file: str | None
 ) -> str | None:
-    """The last file that has a problem and may be meant to set `observe` to true. None if there is none, or if a later
-    file sets `observe`.
+    """The last file that has a problem and may be meant to set `observe` to true.
 
-    texts: the text of each file, in the order in which they are merged. valid_file: the file whose value of `observe`
-    is valid and not replaced; None if there is none.
+    Returns None if there is no such file, or if valid_file is later. texts: the text of each file, in the order of
+    merging. valid_file: the file of the merged `observe`; None if it is missing or invalid.
     """
     files_with_problems = {problem.file for problem in problems}
     last = None
@@ -137,8 +136,10 @@ def _digest(values: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _merge(top: Place, document: Mapping[str, object], merged: _Merged) -> list[Problem]:
-    """Adds a document to the merged values. Returns its problems, except for those in resources and settings, which
-    parse() checks after merging. top: the place of the document."""
+    """Adds a document to the merged values, and returns its problems. parse() checks resources and settings later.
+
+    top: the place of the document.
+    """
     for name, raw in document.items():
         if name in SETTINGS_TABLES:
             if isinstance(raw, dict):
@@ -184,8 +185,10 @@ def _merge_resource(name: str, raw: object, *, place: Place, merged: _Merged) ->
 
 
 def _contains_unknown_table(raw: object) -> bool:
-    """Whether a table contains a table under a key that no resource has: a dot in a name without quotes begins such a
-    table."""
+    """Whether a table contains another table under a key that no resource has.
+
+    TOML begins such a table at a dot in a name without quotes.
+    """
     if not isinstance(raw, dict):
         return False
     return any(isinstance(value, dict) and not is_resource_key(key) for key, value in raw.items())

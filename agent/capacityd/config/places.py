@@ -1,12 +1,11 @@
-"""The places of the configuration that the service reads, and files beside them, which nothing reads."""
+"""Where the service looks for its configuration, and other places where a user may have put it."""
 
 from __future__ import annotations
 
 import os
 
-# A file in a later folder masks the files of the same name in earlier ones. /run/capacityd, which the UAPI
-# specification lists, too, is left out: it contains the service's own files, and systemd removes it when the service
-# stops.
+# A file masks the files of the same name in earlier folders. The UAPI specification also lists a folder in /run. It is
+# left out, because systemd removes /run/capacityd when the service stops.
 VENDOR_FOLDERS = ("usr/lib/capacityd/conf.d", "usr/local/lib/capacityd/conf.d")
 MAIN_FILE = "etc/capacityd/capacityd.toml"
 LOCAL_FOLDER = "etc/capacityd/conf.d"
@@ -16,7 +15,7 @@ _MISTAKEN = ("etc/capacityd.toml", "etc/capacityd.conf", "etc/capacityd.d", "run
 
 
 def misplaced(root: str) -> dict[str, str]:
-    """Path -> why it is not read, of each file and folder that may be meant to be read. root: the folder used as /."""
+    """Files and folders that may be meant as configuration: path -> why it is not read. root: the folder used as /."""
     folders = [os.path.join(root, folder) for folder in (*VENDOR_FOLDERS, LOCAL_FOLDER)]
     read = {os.path.join(root, MAIN_FILE), *folders}
     mistaken = [os.path.join(root, path) for path in _MISTAKEN]
@@ -36,7 +35,7 @@ def misplaced(root: str) -> dict[str, str]:
 
 
 def _similar_beside(folder: str) -> list[str]:
-    """The paths beside a folder of the configuration that look like configuration, among them the folder itself."""
+    """The paths beside a folder, and the folder itself, if their names look like configuration."""
     parent = os.path.dirname(folder)
     try:
         names = sorted(os.listdir(parent))

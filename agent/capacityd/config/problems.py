@@ -1,4 +1,4 @@
-"""Errors in a configuration and their places. The parser collects them, so that all are reported at once."""
+"""Errors in a configuration, and their places. The parser collects all errors before it reports them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from capacityd.schema.config import Config
 _T = TypeVar("_T")
 
 Step: TypeAlias = tuple[str, int]
-"""A part of a path in a file: the name of a table or key, without quotes, and the table's number in a list of tables,
-from 1; 0 if there is no list."""
+"""One table or key in a path: its name without quotes, and its number. The number is a table's position in a list of
+tables, from 1. Outside of lists, it is 0."""
 
 EXAMPLE = 'resources."example.com/dongle"'
 """The header of a resource, for messages."""
@@ -30,15 +30,15 @@ MAX_MESSAGE_LENGTH = 600
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An error or a warning about a file. All texts are safe to print, except the names in path.
+    """An error or a warning about a file. All texts are printable, except the names in path.
 
-    message, table and key may quote the file; if the file is private, reason() and public() leave them out.
+    message, table and key may quote the file. If the file is private, reason() and public() leave out these fields.
     """
 
     file: str
     message: str
     path: tuple[Step, ...] = ()
-    """The path of the table, and the key if there is one."""
+    """The path of the table, or of the key in the table."""
     table: str = ""
     """The table's header, as in TOML."""
     key: str = ""
@@ -48,10 +48,10 @@ class Problem:
     private: bool = False
     """Whether some users may not read the file."""
     warning: bool = False
-    """Whether this is only a warning: the file is valid."""
+    """Whether this is a warning about a valid file."""
 
     def reason(self) -> str:
-        """The text without the line, for the reason of a reading: an edit of other lines must not change it."""
+        """The text without the line, for the reason of a reading: an edit of other lines does not change the reason."""
         return self._public(self.file)
 
     def public(self) -> str:
@@ -59,9 +59,9 @@ class Problem:
         return self._public(self._file_and_line)
 
     def located(self, severity: str = "") -> str:
-        """The text with the line, in the format of compilers: editors can jump to it. For the user who reads the file.
+        """The text with the line, in the format of compilers, so that editors can jump to the line.
 
-        severity: what precedes the message, such as "warning: ".
+        Quotes the file even if it is private. severity: what precedes the message, such as "warning: ".
         """
         return self._text(self._file_and_line, severity)
 
@@ -90,13 +90,13 @@ class Loaded:
     """The valid part. The service uses it even if there are problems."""
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
-    """Problems about valid values that are probably mistakes. They are only shown."""
+    """Warnings about valid values that are probably mistakes."""
     files: tuple[str, ...]
-    """The paths of the files that were read, in the order in which they are merged."""
+    """The paths of the files that were read, in the order of merging."""
     values: Mapping[str, Mapping[str, Any]]
     """The valid values of these files: table -> key -> TOML value."""
     origins: Mapping[str, str]
-    """table.key of each value -> its file."""
+    """TABLE.KEY of each value -> the file with the value."""
     folders: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
     """Path of each searched folder -> the names of its files that are read; None if there is no such folder."""
 
@@ -138,7 +138,7 @@ class Place:
         return replace(place, resource=place.table, problems=[])
 
     def problem(self, key: str, message: str) -> Problem:
-        """A problem at a key; if the key is "", at the whole table. Does not collect it."""
+        """A problem at a key, or at the whole table if the key is "". Does not collect the problem."""
         return Problem(
             file=clean(self.file),
             message=clean(message),
@@ -149,7 +149,7 @@ class Place:
         )
 
     def report(self, key: str, message: str) -> None:
-        """Collects a problem at a key; if the key is "", at the whole table."""
+        """Collects a problem at a key, or at the whole table if the key is ""."""
         self.problems.append(self.problem(key, message))
 
     def report_unknown(self, key: str, known: Sequence[str]) -> None:
@@ -157,10 +157,7 @@ class Place:
         self.report(key, self.where_it_belongs(key) or f"unknown key; {expected(key, known)}")
 
     def where_it_belongs(self, key: str) -> str:
-        """Where a key belongs, as the end of a message; "" if it is neither a setting nor a key of a resource.
-
-        A key of a resource may be misplaced below the header of a sub-table.
-        """
+        """Where a misplaced key belongs, as the end of a message; "" if no other table has such a key."""
         for table, keys in SETTINGS_TABLES.items():
             if key in keys:
                 return f"belongs in [{table}]: move it below that header"
@@ -169,8 +166,8 @@ class Place:
         return ""
 
     def parse(self, key: str, parser: Callable[[object], _T], raw: object) -> _T | None:
-        """The value of a key, as the parser returns it. If the parser raises ValueError, collects a problem and returns
-        None."""
+        """Parses the value of a key. If the parser raises ValueError or returns unprintable text, collects a problem
+        and returns None."""
         try:
             value = parser(raw)
         except ValueError as e:
@@ -199,8 +196,8 @@ def expected(word: str, words: Sequence[str]) -> str:
 
 
 def nearest(word: str, others: Iterable[str]) -> str | None:
-    """The most similar of the other words, if the word may be a mistyped form of it; None if none is similar enough."""
-    # A mistyped word keeps its first or its last letter.
+    """The other word that was probably meant by a mistyped word; None if no other word is similar enough."""
+    # A mistyped word usually keeps its first or its last letter.
     candidates = [other for other in others if word[:1] == other[:1] or word[-1:] == other[-1:]]
     matches = get_close_matches(word, candidates, n=1)
     return matches[0] if matches else None

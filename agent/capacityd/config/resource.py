@@ -1,4 +1,4 @@
-"""One resource: TOML -> schema.config.Resource."""
+"""Parses one resource: from TOML to schema.config.Resource."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OTHER_NAMES = {
     **dict.fromkeys(("count", "number", "value"), "static"),
     **dict.fromkeys(("script", "program"), "exec"),
 }
-"""A word that a user may take for a detector -> the detector."""
+"""A word that a user may write for a detector -> the detector's name."""
 
 
 def resource_of(name: str, raw: object, place: Place) -> Resource | None:
@@ -80,12 +80,12 @@ def _check_countable(resource: Resource, detector: Detector, place: Place) -> No
 
 
 def _check_keys(raw: Mapping[str, object], detectors: Sequence[Detector], place: Place) -> None:
-    """Reports unknown keys. detectors: those that the resource's table contains."""
+    """Reports unknown keys. detectors: the detectors that the resource's table names."""
     for key in raw:
         if is_resource_key(key):
             continue
         owners = [detector.name for detector in detectors if key in _keys_below(detector)]
-        if owners:  # the key is not unknown, but belongs into the detector's table
+        if owners:  # the key belongs into the detector's table
             place.report(key, f"belongs to {owners[0]}: {owners[0]} = {{ {key} = … }}")
         elif meant := _OTHER_NAMES.get(key.lower()):
             place.report(key, f'unknown key; did you mean "{meant}"?')
@@ -99,7 +99,7 @@ def _keys_below(detector: Detector) -> Mapping[str, object]:
 
 
 def _report_detectors(raw: Mapping[str, object], detectors: Sequence[Detector], place: Place) -> None:
-    """Reports that the number of detectors is not one."""
+    """Reports that a resource has no detector, or more than one."""
     if detectors:
         several = " and ".join(detector.name for detector in detectors)
         place.report("", f"must have one detector; got {several}; write a resource for each")
@@ -156,7 +156,7 @@ def _measure_type(measure: object, detector: DeviceDetector, place: Place) -> Am
 
 
 def _unit(raw: Mapping[str, object], *, measure_type: Amount, place: Place) -> Unit | None:
-    """The unit of the quantity; None for a plain number or, with a reported problem, an invalid unit."""
+    """The unit of the quantity; None for a plain number. Reports a missing or invalid unit, and returns None."""
     measure = raw["measure"]
     units = UNITS[measure_type.dimension]
     if not units:

@@ -1,6 +1,6 @@
-"""Which files of the configuration have been saved since the service read them.
+"""Finds files of the configuration that have changed since the service read them.
 
-Only their dates and sizes are compared, so this works for files that only root can read, too.
+Compares dates and sizes. A user can see these even for a file that only root can read.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from capacityd.config.files import files_at, files_of_service
 
 
 def stamps_of(path: str | None) -> dict[str, str] | None:
-    """Path of each file of the configuration -> its date and size; None if a folder can't be read.
+    """The date and size of each file of the configuration, by path. Returns None if a folder can't be read.
 
-    path: of a file or folder; None for the files that the service reads.
+    path: a file or folder. None: the files that the service reads.
     """
     files = files_of_service("/") if path is None else files_at(path)
     return None if files.failures else {file: _stamp(file) for file in files.paths}
@@ -23,7 +23,7 @@ def stamps_of(path: str | None) -> dict[str, str] | None:
 def changed_files(path: str | None, stamps: Mapping[str, str] | None) -> tuple[str, ...]:
     """The files that were added, saved or removed since stamps_of(path) returned these stamps.
 
-    Empty if a folder could not be read then (stamps is None), or can't be read now.
+    Empty if stamps is None, or if a folder can't be read now.
     """
     present = stamps_of(path)
     if stamps is None or present is None:

@@ -1,4 +1,4 @@
-"""Syntax errors: the parser's message with its position, and a remedy for the most common mistakes.
+"""Adds a remedy to the TOML parser's message about a syntax error, for the most common mistakes.
 
 A remedy depends only on the file's text and the position, because the parser's message differs between versions. The
 functions that look for a remedy return "" if they find none.
@@ -12,7 +12,7 @@ import unicodedata
 from capacityd.model.errors import ConfigError
 
 _MAX_LENGTH = 1000
-"""Limit of the text before and after the position that is searched, because some patterns take quadratic time."""
+"""Number of characters to search before the position, and after it. Some patterns take quadratic time."""
 _POSITION = re.compile(r"\s*\(at (?:line (?P<line>[0-9]+), column (?P<column>[0-9]+)|end of document)\)$")
 """The position at the end of the parser's message. The text before it may quote the file."""
 _TEXT_OR_COMMENT = re.compile(
@@ -34,8 +34,8 @@ _MISTAKES = (
     # A backslash before a character that begins no escape.
     (r'"(?:[^"\\]|\\.)*\\[^btnfruUxe"\\]', "", r"write \\ for a backslash, or put the text in single quotes"),
 )
-"""A regular expression for the text directly before the position, one for the text directly after it, and the remedy, a
-format of str.format() for the groups of both expressions."""
+"""Each mistake: a regular expression for the text directly before the position, another for the text directly after the
+position, and the remedy. str.format() inserts the groups of both expressions into the remedy."""
 _VALUE_BEFORE = re.compile(rf"""(?:(?P<key>{_KEY})\s*=|[\[,])\s*(?P<value>[^\[\]{{}},#"'=\n]*)\Z""")
 """A key and the beginning of the key's value, or the beginning of a value in a list."""
 _VALUE_AFTER = re.compile(r"""(?:[<>]=?[^\[\]{},#"'\n]+|[^\s\[\]{},#"'=$][^\[\]{},#"'=$\n]*)(?=[,\]}#\n]|$)""")
@@ -70,7 +70,7 @@ def syntax_error(message: str, text: str) -> ConfigError:
         before_in_line = rows[-1]
         before = text
         after = ""
-        unclosed = _unclosed(text)  # reported where it opens
+        unclosed = _unclosed(text)  # reported in the line that opens it
         if unclosed is None:
             line = len(text.rstrip("\n").split("\n"))
         else:
@@ -86,7 +86,7 @@ def syntax_error(message: str, text: str) -> ConfigError:
 
 
 def _odd_character(after: str) -> str:
-    """A remedy if the character at the position looks like another one or is invisible."""
+    """A remedy for a character at the position that is invisible, or only looks like a plain character."""
     character = after[:1]
     if character == "\0":
         return "the file contains zero bytes, as after a power failure; write it again"
@@ -147,11 +147,11 @@ def _missing_end(before: str, after: str, line: int) -> str:
 def _unclosed(text: str) -> tuple[str, int] | None:
     """The innermost opening quote, [ or {, that is not closed, and its line; None if there is none."""
     opened: list[tuple[str, int]] = []
-    # Without complete texts and comments, but with their line ends, so that the lines can be counted.
+    # Remove complete texts and comments, but keep their line ends: the lines are counted below.
     rest = _TEXT_OR_COMMENT.sub(lambda match: "\n" * match[0].count("\n"), text)
     for line, row in enumerate(rest.split("\n"), 1):
         for character in re.findall(r"""["'\[\]{}]""", row):
-            if character in "\"'":  # texts with both quotes were removed, so this quote is not closed
+            if character in "\"'":  # complete texts were removed, so this quote is not closed
                 return character, line
             if character in "[{":
                 opened.append((character, line))

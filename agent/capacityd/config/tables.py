@@ -1,4 +1,4 @@
-"""The tables of a detector, "except" and "when": from TOML to the tests and settings of schema.config.Table."""
+"""Parses the tables in a resource: the tables below a detector's name, in "except" and in "when"."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ _PROPERTY = re.compile(r"[^\s=/]+")
 UNSAFE_ATTRIBUTES = (
     "vpd", "vpd_pg*", "rom", "config", "resource*", "eeprom", "remove", "delete", "rescan", "bus_rescan", "reset",
 )  # fmt: skip
-"""Globs of files in /sys that a configuration may not name: reading them takes seconds, hangs or disturbs some devices,
-returns binary data or is not possible."""
+"""Globs of files in /sys that a configuration may not name. Reading such a file may take seconds, hang, disturb the
+device or return binary data. Some of the files can only be written."""
 
 
 def _attribute_problem(name: str) -> str:
-    """The error in the name of a file below a device in /sys; "" for a valid name."""
+    """What is wrong with the name of a file below a device in /sys; "" if the name is valid."""
     parts = name.split("/")
     is_relative_path = {"", ".", ".."}.isdisjoint(parts)
     if not name.isprintable() or not is_relative_path:
         return 'must be a path below the device in /sys, without "/" at its ends and without ".."'
     if any(fnmatchcase(parts[-1], unsafe) for unsafe in UNSAFE_ATTRIBUTES):
         return "cannot be matched: reading it may take seconds, disturb the device or return binary data"
-    # No file in /sys has the name of a resource's key, except a display's "enabled": the key is misplaced.
+    # Apart from "enabled" of a display, no file in /sys has the name of a resource's key. So the key is misplaced.
     is_misplaced_key = name in RESOURCE_KEYS and name != "enabled"
     return "is not an attribute" if is_misplaced_key else ""
 
 
 def _property_problem(name: str) -> str:
-    """The error in the name of a udev property; "" for a valid name."""
+    """What is wrong with the name of a udev property; "" if the name is valid."""
     return "" if name.isprintable() and _PROPERTY.fullmatch(name) else "is not the name of a udev property"
 
 
 NAME_TABLES = {"attributes": _attribute_problem, "properties": _property_problem}
-"""The two tables that every table of devices may contain, for names that the detector does not declare. In TOML, such a
-table is name -> text. Here, it has a function that returns the error in a name; "" for a valid name."""
+"""The two tables that every table of devices may contain. Their keys are names that no detector declares. Each table
+has a function that says what is wrong with a name; "" if the name is valid."""
 
 
 def detector_tables(raw: object, detector: DeviceDetector, place: Place) -> tuple[Table, ...]:
@@ -77,7 +77,7 @@ def _example(detector: DeviceDetector) -> str:
 
 
 def _device_table(raw: Mapping[str, object], detector: DeviceDetector, place: Place) -> Table:
-    """A table of devices. Its tests are in the order of the keys; the first mismatch ends the matching."""
+    """Parses a table of devices. Its tests are in the order of its keys, and matching ends at the first mismatch."""
     tests: list[KeyMatcher] = []
     for key, value in raw.items():
         tests += _device_tests(key, value, detector=detector, place=place)
@@ -85,7 +85,7 @@ def _device_table(raw: Mapping[str, object], detector: DeviceDetector, place: Pl
 
 
 def _has_test(table: Mapping[str, object]) -> bool:
-    """Whether a table of devices contains a test. An empty table of NAME_TABLES is no test."""
+    """Whether a table of devices contains a test. An empty "attributes" or "properties" contains no test."""
     return any(key not in NAME_TABLES or value for key, value in table.items())
 
 
@@ -117,9 +117,9 @@ def when_tests(raw: object, place: Place) -> tuple[KeyMatcher, ...]:
 
 
 def _tables(raw: object, key: str, *, place: Place, example: str) -> list[tuple[Place, Mapping[str, object]]]:
-    """The place and content of a key's single table, or of each table in its list. place: of the table with the key.
+    """The place and content of each table below a key. The key's value is one table, or a list of tables.
 
-    example: a table for messages, as in TOML.
+    place: the table that contains the key. example: a valid table, for messages.
     """
     tables = raw if isinstance(raw, list) else [raw]
     if not tables:
@@ -136,7 +136,7 @@ def _tables(raw: object, key: str, *, place: Place, example: str) -> list[tuple[
 
 
 def _device_tests(key: str, raw: object, *, detector: DeviceDetector, place: Place) -> list[KeyMatcher]:
-    """The tests of a key in a table of devices: one, or one for each name if the key is in NAME_TABLES.
+    """The tests of a key in a table of devices. A key in NAME_TABLES has a test for each name in its table.
 
     place: the table of devices.
     """
@@ -149,8 +149,8 @@ def _device_tests(key: str, raw: object, *, detector: DeviceDetector, place: Pla
 
 
 def _settings(raw: Mapping[str, object], detector: ValueDetector, place: Place) -> dict[str, SettingValue]:
-    """The values of all settings of the detector; the default for a setting that the table does not contain. place: the
-    table with the settings."""
+    """The values of all settings of the detector. A setting that raw lacks has its default. place: the table with the
+    settings."""
     for key in raw:
         if key not in detector.settings:
             place.report_unknown(key, [*detector.settings])
@@ -165,9 +165,9 @@ def _settings(raw: Mapping[str, object], detector: ValueDetector, place: Place) 
 
 
 def _tests_by_name(key: str, raw: object, *, place: Place, name_problem: Callable[[str], str]) -> list[KeyMatcher]:
-    """The tests of a key whose value is a table: name -> text. place: the table that contains the key.
+    """The tests of a key whose value is a table of names and texts.
 
-    name_problem: returns the error in a name; "" for a valid name.
+    place: the table that contains the key. name_problem: returns what is wrong with a name; "" if the name is valid.
     """
     if not isinstance(raw, dict):
         place.report(key, f'must be a table such as {{ NAME = "text" }}; got {describe_toml_value(raw)}')
@@ -183,10 +183,10 @@ def _tests_by_name(key: str, raw: object, *, place: Place, name_problem: Callabl
 
 
 def _test(key: str, *, written_key: str, kind: Kind, raw: object, place: Place) -> list[KeyMatcher]:
-    """A list of one test; an empty list, and a reported problem, if the value is invalid.
+    """Parses a key's value into a list with one test. If the value is invalid, reports that and returns an empty list.
 
-    key: with the name of its table in front, such as attributes.NAME, if written_key is only NAME; otherwise the same.
-    written_key: the key as in the file. place: the table that contains the key.
+    key: the full key, such as attributes.NAME. written_key: the key as in the file, such as NAME. place: the table that
+    contains written_key.
     """
     matchers = place.parse(written_key, kind.parse, raw)
     if matchers is None:  # place.parse() has reported the problem
@@ -201,7 +201,7 @@ def _test(key: str, *, written_key: str, kind: Kind, raw: object, place: Place) 
 
 
 def _fact_problem(fact: Fact, name: str) -> str:
-    """The error in a name in the table of a key of "when"; "" for a valid name."""
+    """What is wrong with a name in a table of "when", such as "dmi"; "" if the name is valid."""
     if fact.names:
         return "" if name in fact.names else f"unknown key; {expected(name, fact.names)}"
     is_valid = re.fullmatch(fact.pattern, name) and {".", ".."}.isdisjoint(name.split("/"))

@@ -1,4 +1,4 @@
-"""TOML as text: parses a document, and writes a value. Does not know the keys' meanings."""
+"""Parses a TOML document, and writes a value as TOML."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ else:
     import tomli as tomllib
 
 MAX_DEPTH = 20
-"""Maximum depth of nested tables, because later code is recursive."""
+"""Maximum depth of nested tables and lists. The code that reads them is recursive."""
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 """A key that needs no quotes."""
@@ -31,14 +31,16 @@ def parse_toml(text: str) -> dict[str, Any]:
         counts = [row.count("[") + row.count("{") + row.count(".") for row in text.split("\n")]
         line = counts.index(max(counts)) + 1
         raise ConfigError(f"has more than {MAX_DEPTH} tables or lists inside each other", line=line) from e
-    except ValueError as e:  # includes integers with thousands of digits, which raise no TOMLDecodeError
+    except ValueError as e:  # TOMLDecodeError, or an integer has thousands of digits
         raise syntax_error(str(e), text) from e
     return document
 
 
 def _check_limits(value: object, depth: int = 1) -> None:
-    """Raises RecursionError, as the parser does, for tables that are nested too deeply, and ValueError for an integer
-    that Python refuses to print."""
+    """Raises RecursionError if tables or lists are nested too deeply, as the parser does.
+
+    Raises ValueError for an integer with more digits than Python prints.
+    """
     if depth > MAX_DEPTH:
         raise RecursionError
     if isinstance(value, int):

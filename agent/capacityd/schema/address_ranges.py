@@ -12,7 +12,7 @@ from capacityd.schema.toml_values import describe_toml_value
 
 
 def parsed_networks(texts: object) -> tuple[IPNetwork, ...]:
-    """The networks of a setting of one of these types. texts: what parse() returned; None: the setting is missing."""
+    """The networks of a setting of type NETWORKS or ADDRESS_RANGES. texts: the parsed value; None if it is missing."""
     if texts is None:
         return ()
     return tuple(ipaddress.ip_network(text) for text in cast("tuple[str, ...]", texts))
@@ -27,7 +27,7 @@ def _parse_ranges(raw: object) -> tuple[str, ...]:
 
 
 NETWORKS = SettingType("addresses", _parse_networks)
-"""One or several networks in CIDR notation; parsed into their texts."""
+"""One or several networks in CIDR notation; parsed into the texts of networks."""
 ADDRESS_RANGES = SettingType("addresses", _parse_ranges)
 """Networks in CIDR notation, single addresses and ranges; parsed into the texts of networks."""
 
@@ -59,7 +59,7 @@ def _range(raw: object) -> Sequence[IPNetwork]:
         first = ipaddress.ip_address(lowest.strip())
         last = ipaddress.ip_address(highest.strip())
         return [*ipaddress.summarize_address_range(first, last)]
-    except (ValueError, TypeError):  # TypeError: one is of IPv4, the other of IPv6
+    except (ValueError, TypeError):  # TypeError: one address is IPv4, the other IPv6
         message = f'"{text}" is not a range; write it like "192.0.2.1-192.0.2.9", the lower address first'
         raise ValueError(message) from None
 

@@ -27,7 +27,7 @@ REDUCTIONS: Mapping[str, Callable[[Sequence[int]], int]] = {"sum": sum, "min": m
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One TOML table of a resource, DETECTOR = { … }, or of its `except`."""
+    """A TOML table below the detector's name or `except` in a resource."""
 
     tests: tuple[KeyMatcher, ...] = ()
     """For a DeviceDetector: the tests of a device's keys, all of which must match."""
@@ -37,7 +37,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A configured resource. Its keys in TOML: RESOURCE_KEYS in config/keys.py."""
+    """A configured resource. RESOURCE_KEYS in config/keys.py describes its keys in TOML."""
 
     name: str
     detector: str
@@ -53,44 +53,44 @@ class Resource:
     slots: int = 1  # pods that can share one device
     reserve: Reserve = _NO_RESERVE
     fallback: int | None = None
-    """The measure, in its base units, of a device that does not report it. None: such a device makes the resource
+    """Replaces the measure of a device that does not report it, in base units. None: such a device makes the resource
     unknown."""
     adopt: bool = False  # whether to take over the Node's key from another writer
     label: bool = False  # whether to publish the quantity also as a label
     expect: int | None = None
-    """In units of the quantity. If the machine has less, or the resource is absent, the Node condition is False."""
+    """The expected quantity. If the machine has less, or the resource is absent, the Node condition is False."""
     source: str = ""
     """The path of the file that configures the resource."""
 
     def reduced(self, shares: Sequence[int]) -> int:
-        """The devices' shares of the quantity, combined as the setting reduce says."""
+        """Combines the devices' shares with the function that `reduce` names."""
         return REDUCTIONS[self.reduce](shares)
 
     def quantity_of(self, shares: Sequence[int]) -> int:
-        """The quantity in the resource's unit, less the reserve, and rounded down; it may be negative.
+        """The quantity in the resource's unit: the combined shares minus the reserve, rounded down. It may be negative.
 
         shares: the devices' shares, in base units.
         """
         total = self.reduced(shares)
         factor = self.unit.factor if self.unit else 1
         part, whole = self.reserve.share
-        # total * (1 - part / whole) / factor - units, in whole numbers, so that it is rounded only once, at the end.
+        # total * (1 - part / whole) / factor - units, in whole numbers. Only the result is rounded.
         return (total * (whole - part) - self.reserve.units * factor * whole) // (factor * whole)
 
     def has_test(self, key: str) -> bool:
-        """Whether the resource's tables, or those of its `except`, test this key."""
+        """Whether a table of the resource or of its `except` tests this key."""
         return any(test.key == key for table in (*self.tables, *self.excepts) for test in table.tests)
 
     @property
     def when_paths(self) -> tuple[str, ...]:
-        """The paths in `when`: whether they exist decides whether the resource applies."""
+        """The paths whose existence `when` tests."""
         matchers = [matcher for test in self.when if test.key == "path" for matcher in test.matchers]
         return tuple(matcher.pattern for matcher in matchers if isinstance(matcher, GlobMatcher))
 
     def texts_for(self, key: str) -> tuple[str, ...]:
-        """The texts, exact or globs, that the resource's tables contain for this key, sorted.
+        """The exact texts and globs for this key in the resource's tables, sorted.
 
-        Those of its `except` are left out, because they only exclude devices.
+        Leaves out the tables of `except`, because they only exclude devices.
         """
         tests = [test for table in self.tables for test in table.tests if test.key == key]
         matchers = [matcher for test in tests for matcher in test.matchers]
@@ -98,9 +98,9 @@ class Resource:
 
 
 def _setting(table: str, type_: SettingType, about: str, default: object = None) -> Any:
-    """Declares a field of Settings and its key in a TOML table. default: the value in TOML; None if there is none.
+    """Declares a field of Settings, which is a key in a TOML table of this name. default: a TOML value; None for none.
 
-    config/ finds the declarations in the fields' metadata: name of the table -> setting.
+    config/keys.py collects the declarations from the fields' metadata.
     """
     value = None if default is None else type_.parse(default)
     return field(default=value, metadata={table: Setting(type_, about=about, default=default)})
@@ -108,8 +108,10 @@ def _setting(table: str, type_: SettingType, about: str, default: object = None)
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings in the configuration except for the resources. A key is declared here once: for the parser, the
-    manual page and the reference. Durations are in seconds."""
+    """The settings outside of resources. The parser, the manual page and the reference use these declarations.
+
+    Durations are in seconds.
+    """
 
     kubeconfig: str | None = _setting("kubernetes", file_path(), "instead of the kubelet's own")
     node_name: str | None = _setting(
@@ -155,9 +157,9 @@ class Config:
     resources: tuple[Resource, ...] = ()
     settings: Settings = Settings()
     broken: Mapping[str, str] = field(default_factory=dict)
-    """Name of each resource with an error -> the error. Its reading is unknown."""
+    """Name of each resource with an error -> the error. The reading of such a resource is unknown."""
     complete: bool = True
-    """Whether all resources are known. If not, nothing is removed from the Node: what seems to be no longer configured
+    """Whether all resources are known. If not, nothing is removed from the Node: a resource that seems to be missing
     may be in a part that could not be parsed."""
     digest: str = ""
     """A short hash of the effective configuration. Machines with the same files have the same hash."""

@@ -24,15 +24,16 @@ class Device:
     name: str
     """The device's name in messages."""
     read_system_devices: Callable[[], SystemDevices] | None = field(default=None, compare=False, repr=False)
-    """Reads which devices of this kind the operating system depends on. Called only if a configured key needs it,
-    because it reads every mount or route. All devices of a pass share one call. None: the detector has no such key."""
+    """Reads which devices of this kind the operating system depends on. Called only if the key `system` is
+    needed, because the call reads every mount or route. All devices of a pass share one call. None: the device has no
+    value of `system`."""
     cached_values: Mapping[str, Value] = field(default_factory=dict, compare=False, repr=False)
     """Values that the detector's find() has already read; see cached_reader()."""
     details: object = field(default=None, compare=False, repr=False)
     """What else find() knows about the device, for the other functions of its detector."""
     uncertain_because: str = field(default="", compare=False)
-    """Why this may be another path to a device that was already found: then it is unknown whether this one counts. "":
-    this is certainly a separate device."""
+    """Why this may be another path to a device that was already found; "" if this is certainly a separate device. If it
+    may be another path, it is unknown whether the device counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Key:
     kind: Kind
     """The type of the value."""
     read: Callable[[Host, Device], Value]
-    """Reads the value. If this raises HostError, it is unknown whether the device matches."""
+    """Reads the value. If the function raises HostError, it is unknown whether the device matches."""
     about: str
     """A description for the documentation and for messages, in lower case and without a full stop."""
 
@@ -53,9 +54,9 @@ def cached_reader(key: str) -> Callable[[Host, Device], Value]:
 
 
 def is_system(_: Host, device: Device) -> Value:
-    """Reads whether the operating system depends on the device; None if the detector never knows.
+    """Reads whether the operating system depends on the device; None if the device has no such value.
 
-    For devices that SystemDevices lists by the names of their folders in /sys.
+    For devices whose names in SystemDevices are the names of their folders in /sys.
     """
     if device.read_system_devices is None:
         return None
@@ -64,7 +65,7 @@ def is_system(_: Host, device: Device) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class RequiredSubsystem:
-    """A key that every table must contain: the exact names of the udev subsystems to search.
+    """A key that every table must contain. Its value is the exact names of the udev subsystems to search.
 
     Only these subsystems are enumerated, and only their events start a pass. Resource.texts_for() returns their names.
     """
@@ -73,8 +74,8 @@ class RequiredSubsystem:
     find_in: Callable[[Host, Collection[str]], Iterable[Device]]
     """Yields the candidates in the given subsystems."""
     hint_if_none: Callable[[Host, Collection[str]], str] = lambda _host, _subsystems: ""
-    """Called if no device is in the given subsystems. Returns which subsystem to write instead, as the end of a
-    message; "" if that is unknown."""
+    """Called if no device is in the given subsystems. Returns the end of a message, which says which subsystem to write
+    instead; "" if that is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,32 +85,31 @@ class DeviceDetector:
     name: str
     about: str
     find: Callable[[Host], Iterable[Device]]
-    """Yields every candidate. If there may be more, raises HostError after yielding all that it could find."""
+    """Yields every candidate. Raises HostError at the end if candidates may be missing."""
     keys: Mapping[str, Key]
     """Key name -> key. A key of type Amount is also a measure."""
     identifying_keys: tuple[str, ...]
-    """Keys that distinguish a device from all others. `devices --toml` writes the first, the second, … until only that
-    device matches. Empty: the detector's only device is the machine."""
+    """Keys that distinguish a device from all others. `devices` uses as few of them as possible, in this order, to
+    match only that device. Empty: the detector's only device is the machine."""
     model_keys: tuple[str, ...]
-    """Keys that have the same values for all devices of one model. `devices --toml` writes them to select every device
-    of the model."""
+    """Keys that have the same values for all devices of one model. `devices` uses them to match all these devices."""
     defaults: Mapping[str, object] = field(default_factory=dict)
-    """Key -> TOML value of a test that applies to each table of devices, except to tables that contain the key."""
+    """Key -> the TOML value of the key in each table below the detector's name that lacks the key."""
     attributes: tuple[str, ...] = ()
-    """Names of files in the devices' folders in /sys that `record` records for this detector, beside those that it
-    records for all (host/recording/contents.py). Reading them does not block, access hardware or change anything."""
+    """Names of files in the devices' folders in /sys that `record` saves for this detector, in addition to the files
+    for all detectors (host/recording/contents.py). Reading them does not block, access hardware or change anything."""
     udev_subsystems: tuple[str, ...] = ()
     """The subsystems whose udev events start a pass."""
     kernel_events: frozenset[KernelEvents] = frozenset()
     """Events of the kernel without udev that start a pass."""
     system_events: frozenset[KernelEvents] = frozenset()
-    """Further ones that start a pass if a resource tests the key `system`."""
+    """Further events of the kernel, which start a pass if a resource tests the key `system`."""
     required_subsystem: RequiredSubsystem | None = None
     """The key that limits the enumeration to some subsystems. None: the detector always enumerates all devices."""
     vendor_name_key: str | None = None
-    """For `devices`: the key whose value names the vendor. None: only udev names it, from the hardware database."""
+    """The key with the vendor's name, for `devices`. None: only udev's hardware database has a name."""
     model_name_key: str | None = None
-    """For `devices`: the key whose value names the model."""
+    """The key with the model's name, for `devices`. None: only udev's hardware database has a name."""
     suggested_only_if: Mapping[str, object] = field(default_factory=dict)
     """Key -> TOML value of a test. `devices --toml` suggests a resource only for devices that pass all these tests."""
     shown_by_default: bool = True
@@ -129,11 +129,11 @@ class ValueDetector:
     about: str
     settings: Mapping[str, Setting]
     read: Callable[[Host, Mapping[str, object]], Contribution | Absent]
-    """Takes the settings of a table; returns the number and its source, or that this machine has none. If it raises
-    HostError, the resource is unknown."""
+    """Takes the settings of a table. Returns the number and its source, or that this machine has no such number. If the
+    function raises HostError, the resource is unknown."""
     computed: Callable[[Mapping[str, object]], int] | None = None
-    """Takes the settings of a table; returns the number. Only if the settings alone decide it: then the check of the
-    configuration computes the quantity."""
+    """Takes the settings of a table. Returns the number, for the check of the configuration. None: the number depends
+    on the machine."""
     watched: str | None = None
     """The setting with the path of a file whose change starts a pass."""
     spawns: bool = False

@@ -1,4 +1,4 @@
-"""Matchers for values: the compiled form of a key's value in the configuration. Nothing here reads TOML."""
+"""Matchers. A matcher compares a value of a device with a value in the configuration."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from functools import cache
 from typing import TypeAlias
 
 Value: TypeAlias = str | int | bool | tuple[str, ...] | None
-"""A device's value for one key. None, "" and (): the device has no value. A tuple: several values, any of which may
-match."""
+"""A device's value of one key. None, "" and () mean that the device has no value. A tuple contains several values, of
+which one must match."""
 
 IPNetwork: TypeAlias = "ipaddress.IPv4Network | ipaddress.IPv6Network"
 
@@ -38,7 +38,7 @@ class GlobMatcher:
 
     pattern: str
     ignore_case: bool = False
-    """Whether to ignore case; then the pattern is in lower case."""
+    """Whether to ignore case. If so, the pattern is in lower case."""
 
     def matches(self, value: Value) -> bool:
         if is_missing(value):
@@ -57,7 +57,7 @@ class RangeMatcher:
     """Matches a number if all comparisons hold; a missing value never matches."""
 
     comparisons: tuple[tuple[str, int], ...]
-    """Sign and bound in base units."""
+    """Pairs of a sign, such as ">=", and a bound in base units."""
 
     def matches(self, value: Value) -> bool:
         if type(value) is not int:  # isinstance() would accept True and False
@@ -95,10 +95,10 @@ OR = " or "
 
 @dataclass(frozen=True, slots=True)
 class KeyMatcher:
-    """A test: a key of a table, with its matchers."""
+    """A test of one key in a table."""
 
     key: str
-    """As in TOML. For keys in attributes, properties, dmi and devicetree: the table's name, a dot, and the key."""
+    """The key as in TOML, or TABLE.KEY for a key in the tables attributes, properties, dmi and devicetree."""
     matchers: tuple[Matcher, ...]
     """A value must match at least one of them."""
     text: str
@@ -110,9 +110,10 @@ class KeyMatcher:
 
 @cache
 def parse_network(text: str) -> IPNetwork:
-    """The network, which has one address if the text is a single address. Raises ValueError.
+    """Parses a network in CIDR notation, or a single address as a network with one address. Raises ValueError.
 
-    An IPv4-mapped network (::ffff:192.0.2.0/120) becomes one of IPv4, because the kernel reports its addresses as IPv4.
+    An IPv4-mapped network (::ffff:192.0.2.0/120) becomes an IPv4 network, because the kernel reports its addresses as
+    IPv4.
     """
     if "%" in text:
         raise ValueError(f'"{text}" contains an interface; write only the address: "{text.partition("%")[0]}"')

@@ -1,7 +1,7 @@
-"""Ways to write text that matches nothing on any machine, each with what was probably meant.
+"""Common mistakes in a text of the configuration. A text with such a mistake matches nothing on any machine.
 
-Text may be a glob with a class such as [ab], in which every character is valid. So most patterns below search only the
-text before the first "[".
+A text may be a glob with a class such as [ab], and a class may contain any character. So most patterns below search
+only the text before the first "[".
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """A way to write text that matches nothing."""
+    """A mistake in a text, which makes the text match nothing."""
 
     pattern: str
-    """A regular expression that finds such text."""
+    """A regular expression that finds the mistake in a text."""
     remedy: Callable[[str], str]
-    """Takes the text; returns why it matches nothing and what to write, as the end of a sentence."""
+    """Takes the text. Returns what is wrong and what to write, as the end of a sentence."""
 
 
 def _write_a_list(text: str) -> str:
@@ -27,11 +27,11 @@ def _write_a_list(text: str) -> str:
 
 
 def _wwn_of_lsblk(text: str) -> str:
-    """A world-wide name in the format of lsblk. text: as WWN_IN_OTHER_FORMAT finds it."""
+    """Converts a world-wide name in which WWN_IN_OTHER_FORMAT was found to the format of lsblk."""
     if text.startswith(("wwn-", "nvme-")):
         return text.partition("-")[2]
     digits = re.sub("^(naa[.]|scsi-3)", "", text)
-    has_type = len(digits) % 16 == 1  # a name has 16 or 32 digits; one more before it is its type
+    has_type = len(digits) % 16 == 1  # a name has 16 or 32 digits, and an additional first digit is its type
     return f"0x{digits[1:]}" if has_type else f"0x{digits}"
 
 
@@ -52,7 +52,7 @@ BLANK_AT_END = Mistake(
     r"^\s|\s$",
     lambda text: f'begins or ends with a space, which no value does; write "{text.strip()}"',
 )
-"""White space around a text. The host removes it from the texts of files in /sys."""
+"""White space around a text. No value has any, because it is removed from the texts of files in /sys."""
 SEVERAL_NAMES = Mistake(r"^[^\[]*[|,]", _write_a_list)
 """Names separated by "|" or ",". For a name that contains such a character, write a glob with a class: "a[,]b"."""
 SEPARATED_BY_BAR = Mistake(r"^[^\[]*[|]", _write_a_list)
@@ -71,11 +71,11 @@ PATH_INSTEAD_OF_NAME = Mistake(
     r"^/.*[^/]", lambda text: f'is a path; write the name: "{text.rstrip("/").rpartition("/")[2]}"'
 )
 NOT_AN_INTERFACE = (PATH_INSTEAD_OF_NAME, SEVERAL_NAMES, ALIAS, WITH_PARENT)
-"""All ways to write the name of an interface that match no interface."""
+"""All mistakes in the name of an interface."""
 NOT_IN_DEV = Mistake(r"^[^/*?\[]", _path_below_dev)
-"""A relative path, for a key whose values are below /dev. A wildcard in front may match an absolute path."""
+"""A relative path, for a key whose values are below /dev. A text that begins with a wildcard may match such a value."""
 NOT_ABSOLUTE = Mistake(r"^[^/*?\[]", lambda text: f'is not an absolute path; write "/{text}"')
-"""A relative path. A wildcard in front may match an absolute path."""
+"""A relative path. A text that begins with a wildcard may match an absolute path."""
 FINAL_SLASH = Mistake("[^/]/+$", lambda text: f'ends with "/"; write "{text.rstrip("/")}"')
 NOT_EXACT_PATH = Mistake(r"^$|[*?\[]", lambda _: "must be an exact path, without the wildcards *, ? and [")
 NOT_EXACT_NAME = Mistake(r"^$|[*?\[/]", lambda _: 'must be an exact name, without "/" and the wildcards *, ? and [')
@@ -83,7 +83,7 @@ WWN_IN_OTHER_FORMAT = Mistake(
     "^(wwn-|nvme-(eui|uuid|nvme)[.]|scsi-3|naa[.]|3?([0-9a-fA-F]{16}){1,2}$)",
     lambda text: f'is not in the format of lsblk; write "{_wwn_of_lsblk(text)}"',
 )
-"""A world-wide name as links in /dev/disk/by-id, the kernel and multipath write it. The 3 that multipath writes before
-the name is the type of the id (NAA)."""
+"""A world-wide name in the format of links in /dev/disk/by-id, the kernel or multipath. multipath writes a 3 before the
+name, which is the type of the id (NAA)."""
 NO_PCI_DOMAIN = Mistake("^[0-9a-fA-F]{1,3}:", lambda text: f'has no domain; write "0000:{text}"')
-"""An address begins with the PCI domain, which has at least four digits. So fewer digits are a bus."""
+"""An address without the PCI domain. A domain has at least four digits, so fewer digits are a bus."""

@@ -21,13 +21,13 @@ _LABEL = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 """A label of a DNS name (RFC 1123)."""
 _DURATION = re.compile(r"([0-9]{1,12})\s*(ms|s|min|m|h|d)")
 _LINE_KEY = re.compile(r"[^\s=:]|\S.*[^\s=:]")
-"""A text without white space at its ends, and without a separator behind it."""
+"""A text that does not begin or end with white space, and does not end with a separator."""
 _EXAMPLE_COMMAND = '["/usr/bin/program", "argument"]'
 _SHARE = re.compile(r"([0-9]{1,3})(?:[.]([0-9]{1,6}))?\s*%")
 _SHELL_CHARACTERS = re.compile(r"[|&;<>$`*?~]")
 """Characters that a shell may interpret."""
 _ONLY_FOR_A_SHELL = re.compile(r"[|&;<>]{1,2}|2>(&1)?|\$\{?[A-Za-z_][A-Za-z0-9_]*\}?(/.*)?|\$\(.*\)|`.*`|~(/.*)?")
-"""Words that a shell would replace: operators, variables, commands, home directories."""
+"""Words that only a shell understands: operators, variables, commands, home directories."""
 _SECONDS = {"ms": 0.001, "s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400}
 """Unit of a duration -> its length in seconds."""
 
@@ -53,12 +53,12 @@ class Setting:
     about: str
     """A description for the documentation and for messages, in lower case and without a full stop."""
     default: object = None
-    """The TOML value that a missing key is equal to; None if there is none."""
+    """The TOML value of a missing key; None: the key has no default."""
     required: bool = False
 
 
 def file_path(ending: str = "") -> SettingType:
-    """An absolute path. ending: the end that the path must have, such as ".prom"; "" for any."""
+    """An absolute path. ending: the required end of the path, such as ".prom"; "" for none."""
 
     def parse(raw: object) -> str:
         if not isinstance(raw, str):
@@ -97,7 +97,7 @@ def _seconds(raw: object) -> float:
 
 
 def integer(least: int, most: int) -> SettingType:
-    """A whole number."""
+    """A whole number from least to most."""
 
     def parse(raw: object) -> int:
         if type(raw) is not int:  # isinstance() would accept True and False
@@ -179,7 +179,7 @@ def _parse_reserve(raw: object) -> Reserve:
             f"got {describe_toml_value(raw)}"
         )
     percent, decimals = match.groups(default="")
-    # 12.5% is 125 of 1000.
+    # For example, 12.5% is 125 of 1000.
     part = int(percent + decimals)
     whole = 100 * 10 ** len(decimals)
     if part >= whole:

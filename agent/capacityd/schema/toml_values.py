@@ -1,4 +1,4 @@
-"""Shared by the types of values: TOML values in messages, a boolean, a text or a list of texts."""
+"""Parses booleans and texts, and describes TOML values in messages. The types of values share these functions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def describe_toml_value(raw: object) -> str:
 
 
 def parse_texts(raw: object, kind: str) -> list[str]:
-    """Parses a text or a list of texts. kind: what messages call one of them, such as "text". Raises ValueError."""
+    """Parses a text or a list of texts. kind: what messages call a text. Raises ValueError."""
     texts: list[str] = []
     items = raw if isinstance(raw, list) else [raw]
     if not items:

@@ -48,7 +48,7 @@ def parse_amount(text: str, dimension: Dimension) -> int:
         raise ValueError(f'"{text}" has {problem}; {expected_unit(unit, units)}')
     if not units and unit:
         raise ValueError(f'"{text}" must be a plain number, without a unit')
-    # 1.5kB: 15 * 1000 / 10 bytes, in whole numbers, so that nothing is rounded.
+    # For example, 1.5kB is 15 * 1000 / 10 bytes. Whole numbers avoid rounding.
     scale: int = 10 ** len(decimals)
     value, rest = divmod(int(whole + decimals) * units.get(unit, 1), scale)
     if rest:
@@ -57,10 +57,10 @@ def parse_amount(text: str, dimension: Dimension) -> int:
 
 
 def expected_unit(unit: str, units: Iterable[str]) -> str:
-    """The end of a message about an unknown unit: the unit that is probably meant, or else all valid units.
+    """The end of a message about an unknown unit. Suggests the unit that was probably meant, or else all valid units.
 
-    unit: as written; "" if it is missing. units: the valid ones. A valid unit is probably meant if it differs from the
-    written one only in case, in bps for bit/s, or in an end that was left out.
+    unit: the unknown unit; "" if no unit was written. units: the valid units. The suggestion differs from the unknown
+    unit only in case, in "bps" instead of "bit/s", or in a missing end.
     """
     word = unit.lower().replace("bps", "bit/s")
     spellings = (word, f"{word}/s", f"{word}bit/s", f"{word}b", f"{word}hz") if unit else ()

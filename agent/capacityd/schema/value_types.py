@@ -1,8 +1,7 @@
-"""The types of value that devices and machines are matched by: from a TOML value to matchers.
+"""The types of the values by which devices and machines are matched.
 
-A key of a detector is declared once: type, reader and description (Key in device.py). The parser, the matching and the
-documentation use this declaration. parse() raises ValueError with the error and its remedy; config/ adds the file, the
-line and the key.
+parse() converts a TOML value to matchers. It raises ValueError with the error and its remedy. config/ adds the file,
+the line and the key.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from capacityd.schema.units import Dimension, is_amount, parse_amount
 _HEX_GLOB = re.compile(r"([0-9a-fA-F]*([*?]|\[[^\]]+\]))+[0-9a-fA-F]*")
 """Hexadecimal digits with at least one *, ? or class."""
 _SIGN = re.compile(">=|<=|>|<|=|")
-"""The sign of a comparison. The empty one means "="."""
+"""The sign of a comparison. No sign means "="."""
 _EXAMPLES: Mapping[Dimension, str] = {"size": ">=500GB", "speed": ">=10Gbit/s", "frequency": ">=3GHz", "number": ">=1"}
 
 
@@ -39,7 +38,7 @@ class Text:
     ignore_case: bool = False
     """Whether to ignore case."""
     rejects: tuple[Mistake, ...] = ()
-    """Ways to write text that matches no value of this key. They are errors, and so are NEGATION and BLANK_AT_END."""
+    """Mistakes that parse() rejects, in addition to NEGATION and BLANK_AT_END."""
 
     def parse(self, raw: object) -> tuple[Matcher, ...]:
         written = parse_texts(raw, "text")
@@ -80,7 +79,7 @@ class HexId:
         items = raw if isinstance(raw, list) else [raw]
         for item in items:
             if type(item) is int:  # the TOML parser does not tell whether it was written as 10 or as 0xa
-                digits = 2 if self.prefix_matches else self.digits  # the first two digits are a whole class
+                digits = 2 if self.prefix_matches else self.digits  # two digits are a class without its subclass
                 decimal = f"{item:0{digits}}"
                 hexadecimal = f"{item:0{digits}x}"
                 hint = "" if decimal == hexadecimal else f', or "{hexadecimal}" if it was written 0x{hexadecimal}'
@@ -88,7 +87,7 @@ class HexId:
         return tuple(self._matcher(written) for written in parse_texts(raw, "hexadecimal digits"))
 
     def _matcher(self, written: str) -> Matcher:
-        """The matcher for one ID, a part of one, or a glob. Raises ValueError. written: as in TOML."""
+        """The matcher for an ID, the beginning of an ID, or a glob. Raises ValueError. written: the text in TOML."""
         text = written.lower().removeprefix("0x")
         number = f"{'at most ' if self.prefix_matches else ''}{self.digits} hexadecimal digits"
         if ":" in text:
@@ -131,7 +130,7 @@ class Amount:
     def _range(self, written: str) -> Matcher:
         """The matcher for comparisons separated by commas. Raises ValueError if no number can match all of them."""
         comparisons = tuple(self._comparison(part.strip(), written) for part in written.split(","))
-        # The whole numbers from which, and up to which, each comparison holds.
+        # The lowest and the highest whole numbers for which each comparison holds.
         lowest = [bound + 1 if sign == ">" else bound for sign, bound in comparisons if sign in (">", ">=", "=")]
         highest = [bound - 1 if sign == "<" else bound for sign, bound in comparisons if sign in ("<", "<=", "=")]
         if lowest and highest and max(lowest) > min(highest):
@@ -139,7 +138,7 @@ class Amount:
         return RangeMatcher(comparisons)
 
     def _comparison(self, part: str, written: str) -> tuple[str, int]:
-        """The sign and the bound, in base units, of one comparison. written: all of them, for the message."""
+        """Sign and bound of one comparison. The bound is in base units. written: all comparisons, for messages."""
         match = _SIGN.match(part)
         sign = match[0] if match else ""  # _SIGN matches every text, at least the empty sign
         amount = part[len(sign) :].strip()
@@ -148,7 +147,7 @@ class Amount:
         return sign or "=", parse_amount(amount, self.dimension)
 
     def amount(self, raw: object) -> int:
-        """Parses a TOML value without a comparison (a fallback) into base units. Raises ValueError."""
+        """Parses an amount without a sign, such as a fallback, into base units. Raises ValueError."""
         if self.dimension == "number" and type(raw) is int and raw >= 0:
             return raw
         if not isinstance(raw, str):

@@ -1,4 +1,4 @@
-"""A reconcile pass: from readings, the memory of the last pass and the Node to a plan, and to a write of the Node.
+"""A reconcile pass: makes a plan from the readings, the Node and the memory of the last pass, and writes the plan.
 
-reconcile.py and writing.py call the Node; all other modules are pure.
+Only reconcile.py and writing.py send requests. The other modules are pure.
 """

@@ -1,4 +1,4 @@
-"""The Node condition: one reason and one message, from what is wrong. Pure."""
+"""Builds the Node condition: its status, reason and message summarize the troubles."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from capacityd.model.node import Condition, ConditionReason, NodeState
 from capacityd.model.plan import Trouble
 
 _MAX_MESSAGE = 32_768
-"""Maximum length of the message in characters: metav1.Condition's limit. The API server sets no limit for Nodes."""
+"""The limit of metav1.Condition in characters. The API server does not limit the conditions of a Node."""
 _MAX_TEXTS = (300, 150, 60, 0)
-"""Maximum lengths of the text that says what is wrong with a key, in characters. The first length with which the whole
-message fits is used. If the message fits with none of them, the message is cut."""
+"""Limits for the text about one key, in characters. The message uses the first limit with which it fits."""
 
 
 def condition_of(troubles: Sequence[Trouble], now: float) -> Condition:
-    """The condition for these troubles, most urgent first. now: for the heartbeat, in seconds since the epoch."""
+    """The condition for these troubles. troubles: most urgent first. now: the time in seconds since the epoch."""
     if not troubles:
         reason, message = ConditionReason.PUBLISHED, "all configured resources are published"
     else:
@@ -25,8 +24,10 @@ def condition_of(troubles: Sequence[Trouble], now: float) -> Condition:
 
 
 def is_heartbeat_due(node: NodeState, now: float, heartbeat_after: float | None) -> bool:
-    """Whether the condition's heartbeat is missing, older than heartbeat_after seconds, or in the future because a
-    clock was wrong. heartbeat_after: None: it is not refreshed. now: in seconds since the epoch."""
+    """Whether the condition's heartbeat is missing, too old, or in the future because a clock was wrong.
+
+    heartbeat_after: the maximum age in seconds; None if heartbeats are not refreshed. now: in seconds since the epoch.
+    """
     if heartbeat_after is None or node.condition is None:
         return False
     if node.condition.heartbeat is None:
@@ -36,7 +37,7 @@ def is_heartbeat_due(node: NodeState, now: float, heartbeat_after: float | None)
 
 
 def _message(troubles: Sequence[Trouble]) -> str:
-    """The texts of all troubles, as long as they fit."""
+    """The texts of all troubles, in at most _MAX_MESSAGE characters."""
     messages = ["; ".join(_texts(troubles, max_text)) for max_text in _MAX_TEXTS]
     fitting = [message for message in messages if len(message) <= _MAX_MESSAGE]
     return fitting[0] if fitting else _shortened(messages[-1], _MAX_MESSAGE)
@@ -51,7 +52,7 @@ def _texts(troubles: Sequence[Trouble], max_text: int) -> list[str]:
 
 
 def _text(shared: str, group: Sequence[Trouble], max_text: int) -> str:
-    """The text of a group of troubles. shared: what is wrong, without the keys' names."""
+    """The text of a group of troubles. shared: what is wrong, with "…" in place of the keys' names."""
     first = group[0]
     if first.key is None:
         return _shortened(shared, _MAX_TEXTS[0])
@@ -61,12 +62,12 @@ def _text(shared: str, group: Sequence[Trouble], max_text: int) -> str:
 
 
 def _without_key(trouble: Trouble) -> str:
-    """The text without the key's name, which the API server may quote."""
+    """The trouble's text with "…" in place of the key's name. The API server may have quoted the name."""
     return trouble.text if trouble.key is None else trouble.text.replace(trouble.key.name, "…")
 
 
 def _shortened(text: str, limit: int) -> str:
-    """The text, cut to limit characters."""
+    """The text, cut to this number of characters."""
     if len(text) <= limit:
         return text
     return f"{text[: limit - 1]}…" if limit else ""

@@ -1,17 +1,19 @@
-"""Decides what should happen to one key, from its reading, its published number and what the Node stores. Pure.
+"""Decides what happens to one key, from its reading, its published number and its stored number.
 
 The rules, in order of precedence:
-- A name that a device plugin has registered is never capacityd's: the kubelet writes it.
-- A key that is not published is published if nothing else is stored there, or if the configuration adopts the key.
-- While the list of device plugins is unreadable, nothing is adopted, and nothing that was changed is restored.
-- An unknown reading changes no published number. What another writer has stored is replaced by the published number.
-- A number that nothing configures is removed, and so is one whose reading is absent, if the stored number is the
-  published one, or 0 as a starting kubelet writes it. Any other number is another writer's: the key is given up.
-- Only a complete configuration with at least one resource removes what it does not name.
-- A key that nothing configures gets no number, whatever the annotation says.
-- Raise at once, lower late: the kubelet's next restart stops pods that no longer fit.
-- A label follows what is published as its resource, so it needs no delay of its own.
-- Allocatable is written together with capacity, with the same number: nothing reserves a share of an extended resource
+- A name that a device plugin has registered is never capacityd's, because the kubelet writes its number.
+- A new key is published if the Node stores nothing under it, or if the configuration adopts it.
+- While the list of device plugins is unreadable, no key is adopted, and no key that another writer changed is restored.
+- An unknown reading keeps the published number. If another writer changed the stored number, the published number is
+  restored.
+- A key that nothing configures, or whose reading is absent, is removed if it stores the published number or the 0 of a
+  starting kubelet. If it stores any other number, the key is another writer's, and capacityd gives it up.
+- A key that the configuration does not name is removed only if the configuration is complete and not empty.
+- A key that nothing configures gets no number, even if the annotation lists it.
+- A higher number is written at once. A lower number is delayed, because the kubelet's next restart stops pods that no
+  longer fit.
+- A label follows the published number of its resource, so a label has no delay of its own.
+- Allocatable gets the same number as capacity, because the kubelet reserves no share of an extended resource
   (MachineInfo in k8s.io/kubernetes, pkg/kubelet/nodestatus/setters.go).
 """
 
@@ -49,7 +51,7 @@ def decide(entry: Entry, circumstances: Circumstances) -> Decision:
 
 
 def _of_device_plugin(entry: Entry) -> Decision:
-    """A device plugin's name. A resource of this name can't be published."""
+    """Decides about a name that a device plugin has registered."""
     reason = "a device plugin has this name, so the kubelet writes the key; publish under another name"
     if isinstance(entry.reading, Quantity):
         return _refuse(entry, reason, desired=entry.reading.value)
@@ -58,7 +60,7 @@ def _of_device_plugin(entry: Entry) -> Decision:
 
 
 def _claim(entry: Entry, *, is_plugin_possible: bool) -> Decision:
-    """A key that is not published yet, or whose annotation was lost together with the memory."""
+    """Decides about a key that is not published. The key is new, or the annotation and the memory were both lost."""
     if isinstance(entry.reading, Unknown):
         return Decision(entry, f"unknown: {entry.reading.reason}", leaves=True, trouble=_unknown(entry, entry.reading))
     if not isinstance(entry.reading, Quantity):
@@ -77,21 +79,21 @@ def _claim(entry: Entry, *, is_plugin_possible: bool) -> Decision:
 
 
 def _may_be_plugins(entry: Entry) -> bool:
-    """Whether a stored number may be that of a device plugin, because another writer has stored it."""
+    """Whether another writer, perhaps a device plugin, has changed the stored number."""
     is_allocatable_changed = entry.stored.allocatable not in (None, str(entry.published))
     is_there = entry.stored.capacity is not None
     return entry.was_changed or entry.is_zeroed or (is_there and is_allocatable_changed)
 
 
 def _refuse_restoring(entry: Entry) -> Decision:
-    """A changed key while the list of device plugins is unreadable."""
+    """Decides about a changed key while the list of device plugins is unreadable."""
     stored = f"{entry.stored.capacity} (allocatable {entry.stored.allocatable})"
     reason = f"another writer, perhaps a device plugin, set it to {stored}: {CHECKPOINT_UNREADABLE}"
     return replace(_refuse(entry, reason, desired=entry.published), published=entry.published)
 
 
 def _keep_published(entry: Entry, reading: Unknown) -> Decision:
-    """An unknown reading: the published number stays, and is restored."""
+    """Keeps or restores the published number while the reading is unknown."""
     is_as_published = entry.stored.equals(entry.published)
     kept = "stays as it is" if is_as_published else _why_restored(entry)
     return Decision(
@@ -104,7 +106,7 @@ def _keep_published(entry: Entry, reading: Unknown) -> Decision:
 
 
 def _publish(entry: Entry, number: int, circumstances: Circumstances) -> Decision:
-    """A reading with a number."""
+    """Publishes the number of a reading."""
     decision = Decision(entry, _why_set(entry, number, circumstances), desired=number, published=number)
     published = entry.published
     # A write lowers only if the number is below the published one and below the stored one.
@@ -114,29 +116,29 @@ def _publish(entry: Entry, number: int, circumstances: Circumstances) -> Decisio
 
 
 def _keep_unconfigured(entry: Entry) -> Decision:
-    """A key that nothing configures, as far as an incomplete or empty configuration says. It is not restored."""
+    """Keeps a key that an incomplete or empty configuration does not name. A changed number is not restored."""
     reason = "kept, because nothing configures it, and the configuration is incomplete or empty"
     trouble = Trouble(ConditionReason.CONFIGURATION_REJECTED, reason, entry.key)
     return Decision(entry, reason, published=entry.published, leaves=True, trouble=trouble)
 
 
 def _remove(entry: Entry, circumstances: Circumstances) -> Decision:
-    """A key that nothing configures, or whose reading is absent."""
+    """Removes a key that nothing configures, or whose reading is absent."""
     reason = entry.reading.reason if isinstance(entry.reading, Absent) else circumstances.why_unconfigured
     if entry.is_anothers:
         return Decision(entry, f"{reason}, but another writer changed it, so the key stays", leaves=True)
     removal = Decision(entry, reason)
     if entry.stored.capacity is None and entry.stored.allocatable in (None, "0", str(entry.published)):
-        return removal  # at most allocatable is left
+        return removal  # capacity is empty already, so the removal needs no delay
     return _lower(removal, circumstances)
 
 
 def _lower(decision: Decision, circumstances: Circumstances) -> Decision:
-    """Holds a reduction back for `lower_after`. Until then, the published number stays, and is restored."""
+    """Delays a reduction for `lower_after`. Until then, the published number is kept or restored."""
     entry = decision.entry
     since = circumstances.lower_since.get(entry.key, circumstances.uptime)
     until = since + circumstances.lower_after
-    if entry.key.is_label:  # it stops no pod
+    if entry.key.is_label:  # a lower label stops no pod
         return decision
     if until <= circumstances.uptime:
         return replace(decision, lower_since=since)
@@ -161,7 +163,7 @@ def _why_set(entry: Entry, number: int, circumstances: Circumstances) -> str:
 
 
 def _why_restored(entry: Entry) -> str:
-    """Why a key that is not as published is written."""
+    """Why the published number is written again."""
     stored = entry.stored
     if stored.capacity is None:
         return f"missing from the Node, although {entry.published} was published"
@@ -173,16 +175,16 @@ def _why_restored(entry: Entry) -> str:
 
 
 def _refuse(entry: Entry, reason: str, desired: int | None) -> Decision:
-    """Refuses a key, and takes it out of the annotation."""
+    """Refuses a key, and removes it from the annotation. desired: the number that capacityd would publish."""
     trouble = Trouble(ConditionReason.REFUSED, reason, entry.key)
     return Decision(entry, reason, desired=desired, leaves=True, trouble=trouble)
 
 
 def _unknown(entry: Entry, reading: Unknown) -> Trouble | None:
-    """The trouble of an unknown reading. That of a label's resource says it for the label, too."""
+    """The trouble of an unknown reading; None for a label, because its resource has the same trouble."""
     if entry.key.is_label:
         return None
-    # The message of the condition quotes the errors of the configuration anyway.
+    # The condition's message already quotes the configuration's errors.
     is_configuration = reading.cause is Cause.CONFIGURATION
     text = "its configuration has an error" if is_configuration else reading.reason
     return Trouble(ConditionReason.UNKNOWN, text, entry.key)

@@ -1,4 +1,4 @@
-"""A decision about one key, and what it depends on. Nothing here decides."""
+"""A decision about one key, and the facts that it depends on. decide.py makes the decision."""
 
 from __future__ import annotations
 
@@ -18,49 +18,49 @@ class Entry:
 
     key: Key
     reading: Reading | None
-    """Of a label: what is published as its resource. None: nothing configures the key."""
+    """None if nothing configures the key. A label's reading is the published number of its resource."""
     published: int | None
-    """None: the key is not capacityd's."""
+    """The published number; None if the key is not capacityd's."""
     annotated: int | None
-    """The number in the Node's annotation. It may differ from the published one, which may come from the memory."""
+    """The number in the Node's annotation. The published number may differ, because it may come from the memory."""
     stored: Stored
     adopts: bool = False
-    """Whether the configuration takes the key over from another writer."""
+    """Whether the configuration allows capacityd to take the key over from another writer."""
 
     @property
     def is_zeroed(self) -> bool:
-        """Whether capacity is 0 and was published as another number: a starting kubelet writes this 0."""
+        """Whether capacity is 0, but another number is published. A starting kubelet writes this 0."""
         return self.stored.capacity == "0" and self.published != 0 and not self.key.is_label
 
     @property
     def was_changed(self) -> bool:
-        """Whether another writer has stored a number of its own. An empty place and a kubelet's 0 are none."""
+        """Whether another writer has stored a number. The 0 of a starting kubelet does not count."""
         if self.stored.capacity is None or self.is_zeroed:
             return False
         return self.stored.capacity != str(self.published)
 
     @property
     def is_anothers(self) -> bool:
-        """Whether the stored number is neither the published nor the annotated one, so that it is another writer's."""
+        """Whether the stored number is another writer's: neither the published nor the annotated number."""
         return self.was_changed and self.stored.capacity != str(self.annotated)
 
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What the decisions about all keys of a plan have in common."""
+    """The facts that are the same for all keys of a plan."""
 
     uptime: float = 0.0
-    """In seconds."""
+    """Seconds since the machine booted."""
     lower_after: float = 0.0
-    """Seconds for which a reduction must be due before it is written."""
+    """Seconds by which a reduction is delayed."""
     lower_since: Mapping[Key, float] = field(default_factory=dict)
-    """Key -> the uptime since when a reduction has been due."""
+    """Key -> the uptime at which its reduction became due."""
     device_plugins: Collection[str] | None = ()
-    """The names that device plugins have registered; None: their list is unreadable."""
+    """The names that device plugins have registered; None if their list is unreadable."""
     removes_unconfigured: bool = True
-    """Whether the configuration is complete, and configures something."""
+    """Whether keys that nothing configures are removed."""
     why_unconfigured: str = "no longer configured"
-    """Why a key is removed that nothing configures."""
+    """The reason to show when a key is removed because nothing configures it."""
     is_new_configuration: bool = False
     """Whether the Node's numbers were published with another configuration."""
 
@@ -71,22 +71,22 @@ class Decision:
 
     entry: Entry
     reason: str
-    """Why, for people."""
+    """The reason, as text for people."""
     desired: int | None = None
-    """What the Node should store now; None: nothing. If the key is refused: what capacityd would publish."""
+    """The number that the Node should store; None for no number. For a refused key: what capacityd would publish."""
     published: int | None = None
-    """The number in the annotation afterwards; None: the annotation does not list the key."""
+    """The number in the annotation after the decision; None if the annotation does not list the key."""
     leaves: bool = False
-    """Whether the Node keeps whatever it stores."""
+    """Whether the stored number is left as it is."""
     trouble: Trouble | None = None
     lower_since: float | None = None
-    """Since when a reduction has been due; None: none is."""
+    """The uptime at which the reduction became due; None if no reduction is due."""
     wait: Wait | None = None
-    """Until when `lower_after` holds the reduction back; None: it does not."""
+    """The wait of a reduction that `lower_after` delays; None if it delays nothing."""
     instead: Action | None = None
-    """What is done instead of the change: it is denied, or not made now; None: the change is made."""
+    """DENY or HOLD if the change is not made; otherwise None."""
     is_due: bool = False
-    """Whether the change was denied, and is to be tried again alone."""
+    """Whether the change was denied, and must now be tried again alone."""
 
     @property
     def action(self) -> Action:

@@ -1,4 +1,4 @@
-"""What the API server, an admission policy or a webhook denies, and when it is tried again. Pure."""
+"""Records what the API server, an admission policy or a webhook denies, and when capacityd tries again."""
 
 from __future__ import annotations
 
@@ -12,42 +12,43 @@ from capacityd.model.reasons import RetryCause
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """Something that the API server rejects, or does not store as it was sent."""
+    """A number, an annotation or a condition that the API server rejects, or stores differently."""
 
     sent: str
-    """What was sent, as text: another number, or another condition, may be accepted."""
+    """What was denied, as text. The API server may accept another number or condition."""
     text: str
-    """Why it is denied, for people."""
+    """The reason for the denial, for people."""
     since: float
+    """The uptime of the first denial, in seconds."""
     retry_at: float
-    """When it is tried again."""
+    """The uptime of the next attempt, in seconds."""
 
     def holds(self, sent: str, uptime: float) -> bool:
-        """Whether sending this now would only be denied again."""
+        """Whether this content was denied, and the next attempt is not due yet."""
         return self.sent == sent and uptime < self.retry_at
 
 
 def is_paused(denial: Denial | None, uptime: float) -> bool:
-    """Whether something was denied, and is not to be tried again yet."""
+    """Whether there is a denial whose next attempt is not due yet."""
     return denial is not None and uptime < denial.retry_at
 
 
 def denial_after(last: Denial | None, sent: str, text: str, uptime: float) -> Denial:
-    """What to remember of something that was just denied. last: its previous denial. sent, text: as in Denial."""
+    """The record of a new denial. last: the previous denial, if any. sent, text: see Denial."""
     since = last.since if last and last.sent == sent else uptime
     return Denial(sent, text, since, retry_at=uptime + pause(RetryCause.OTHER, uptime - since))
 
 
 def sent_text(change: Change) -> str:
-    """What a patch sends for a change, as text."""
+    """The number that a patch sends for a change, as text."""
     return "none" if change.desired is None else str(change.desired)
 
 
 def condition_text(condition: Condition) -> str:
-    """What a condition says, as text."""
+    """The condition without its times, as text."""
     return f"{condition.status} {condition.reason} {condition.message}"
 
 
 def why_altered(sent: str, has: Stored) -> str:
-    """Why a key is denied whose number was stored differently."""
+    """The reason for the denial of a number that was stored differently. has: what the Node stores now."""
     return f"the API server accepted {sent} but stored {has.text}; does an admission webhook or policy change it?"

@@ -1,7 +1,6 @@
-"""The Kubernetes Events of a pass: each published change, and each change of what the condition is about. Pure.
+"""The Kubernetes Events of a pass: one lists the written changes, another reports a changed condition.
 
-`kubectl describe` shows an Event as one line of at most 1,024 bytes. The line ends with the number of changes that do
-not fit.
+`kubectl describe` shows an Event as one line. A message that is too long ends with the number of texts left out.
 """
 
 from __future__ import annotations
@@ -11,18 +10,18 @@ from collections.abc import Sequence
 from capacityd.model.node import Condition, Event, NodeState
 from capacityd.model.plan import Action, Change, Plan
 
-_MAX_MESSAGE_BYTES = 1000  # the API server takes 1,024
+_MAX_MESSAGE_BYTES = 1000  # the API server accepts 1,024
 _MAX_TEXTS = 40
 """Maximum number of texts in a message."""
 _LOWERED = "; pods that no longer fit are stopped at the kubelet's next start"
-"""The end of a message about changes of which one lowers a number."""
+"""The end of a message about changes, if a change lowers a number."""
 
 
 def events(plan: Plan, condition_before: Condition | None, node: NodeState, *, is_news: bool) -> list[Event]:
     """The Events of a pass that has written the Node.
 
-    plan: with all changes that were written. condition_before: before the pass. node: the Node after the pass. is_news:
-    whether the condition is about something else than the last one that this service wrote.
+    plan: contains all written changes. condition_before: the condition before the pass. node: the Node after the pass.
+    is_news: whether the reason or the keys in the condition differ from those that this service last wrote.
     """
     found = []
     if changes := plan.written_changes:
@@ -38,27 +37,27 @@ def events(plan: Plan, condition_before: Condition | None, node: NodeState, *, i
 
 
 def _joined(texts: Sequence[str], end: str) -> str:
-    """Joins as many texts as fit, the number of texts left out, and the end."""
+    """Joins as many texts as fit. Then adds how many texts are left out, and the end."""
     for count in range(min(len(texts), _MAX_TEXTS), 0, -1):
         message = f"{'; '.join(texts[:count])}{_left_out(len(texts) - count)}{end}"
         if len(message.encode()) <= _MAX_MESSAGE_BYTES:
             return message
-    # Not even the first text fits, so it is cut.
-    rest = f"…{_left_out(len(texts) - 1)}{end}"
-    room = _MAX_MESSAGE_BYTES - len(rest.encode())
-    start = texts[0].encode()[:room].decode(errors="ignore")  # without a character that the cut has split
-    return start + rest
+    # The first text alone is too long, so it is cut.
+    suffix = f"…{_left_out(len(texts) - 1)}{end}"
+    room = _MAX_MESSAGE_BYTES - len(suffix.encode())
+    start = texts[0].encode()[:room].decode(errors="ignore")  # drops a character that the cut has split
+    return start + suffix
 
 
 def _left_out(count: int) -> str:
-    """How many texts a message leaves out, as its continuation; "" for none."""
+    """Says that this number of texts is left out; "" for 0."""
     return f"; and {count} more, see capacityd status" if count else ""
 
 
 def _lowers(change: Change) -> bool:
-    """Whether the change sets a lower number, so that pods may be stopped at the kubelet's next start.
+    """Whether the change sets a lower number. The kubelet may then stop pods at its next start.
 
-    A removed key stops no pod: the kubelet does not check extended resources that its Node does not have.
+    A removed key stops no pod, because the kubelet does not check extended resources that the Node lacks.
     """
     if change.key.is_label or change.action is not Action.SET or change.desired is None:
         return False

@@ -1,4 +1,4 @@
-"""What a pass knows besides the Node and its memory: the same for all plans of the pass. Values only."""
+"""The inputs of a pass besides the Node and the memory. All plans of a pass have the same inputs."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class Inputs:
     readings: Mapping[str, Reading] = field(default_factory=dict)
     """Name of each configured resource -> its reading."""
     configuration_errors: tuple[str, ...] = ()
-    """The errors of the last check of the configuration. The configuration in use may be an older one without them."""
+    """The errors of the last check. `config` may be an older configuration, without these errors."""
     now: float = 0.0
     """Seconds since the epoch."""
     uptime: float = 0.0
     """Seconds since the machine booted."""
     lower_after: float = 0.0
-    """Seconds for which a reduction must be due before it is written."""
+    """Seconds by which a reduction is delayed."""
     heartbeat_after: float | None = None
-    """The age in seconds at which the condition's heartbeat is refreshed; None: it is not."""
+    """The age in seconds at which the condition's heartbeat is refreshed; None if it is never refreshed."""
 
     is_withdrawal: bool = False
-    """Whether everything that capacityd has published is removed, with its condition. Then nothing is configured."""
+    """Whether the pass removes capacityd's keys and condition. Then nothing is configured."""
 
     @property
     def configured_keys(self) -> tuple[Key, ...]:
@@ -40,12 +40,12 @@ class Inputs:
 
     @property
     def removes_unconfigured(self) -> bool:
-        """Whether what nothing configures is removed: if the configuration is complete, and configures something."""
+        """Whether keys that nothing configures are removed. An incomplete or empty configuration removes no key."""
         return self.is_withdrawal or (self.config.complete and bool(self.readings))
 
     @property
     def digest(self) -> str:
-        """A hash of the configuration, its errors, and what the readings ask for."""
+        """A hash of the configuration, its errors, and the readings without their details."""
         readings = {name: reading_text(reading) for name, reading in self.readings.items()}
         content = [self.config.digest, self.configuration_errors, readings]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Isolates the denied changes of a patch, so that they do not block the others. Pure."""
+"""Isolates the denied changes of a patch, so that the other changes are written."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import TypeVar
 T = TypeVar("T")
 
 MAX_ONE_BY_ONE = 8
-"""isolate() tries the names of a denied part one by one if there are at most this many."""
+"""isolate() tries at most this number of names one by one."""
 
 
 def isolate(names: tuple[T, ...], write_part: Callable[[tuple[T, ...]], bool]) -> None:
     """Isolates the denied changes, after the API server has denied a patch with all of these names.
 
-    write_part: tries to write the changes of some names, records what the API server answers, and returns whether it
-    accepts them. Halving takes about 2 * log2(n) patches for one denied change of n. A few changes are tried one by
-    one: this takes fewer patches if several are denied.
+    write_part: tries to write the changes of some names, records the API server's answer, and returns whether the API
+    server has accepted them. If one of n changes is denied, halving takes about 2 * log2(n) patches. A few names are
+    tried one by one, because this takes fewer patches if several changes are denied.
     """
-    # Each round of both loops begins with names of which at least one is denied. If one name is left, it is that one.
+    # Invariant of both loops: at least one of the names is denied. So a single name is the denied one.
     while len(names) > MAX_ONE_BY_ONE:
         middle = (len(names) + 1) // 2
         first_half, second_half = names[:middle], names[middle:]
@@ -30,7 +30,7 @@ def isolate(names: tuple[T, ...], write_part: Callable[[tuple[T, ...]], bool]) -
     while len(names) > 1:
         first, others = names[:1], names[1:]
         if not write_part(first):
-            # The others need not contain a denied change, so each of them is tried, also the last one.
+            # The denied name is found. All others may be accepted, so each of them is tried.
             for name in others:
                 write_part((name,))
             return

@@ -1,4 +1,4 @@
-"""Makes the plan for a Node: what happens to each key, what is wrong then, and the one patch that does it. Pure."""
+"""Makes the plan for a Node: what happens to each key, the patch, and the troubles that remain after the patch."""
 
 from __future__ import annotations
 
@@ -25,26 +25,29 @@ class Part:
     """The part of a plan that may be written."""
 
     keys: frozenset[Key] | None = None
-    """The keys whose numbers may be written, even if they have been denied; None: all that are not denied."""
+    """The keys whose numbers may be written, even if they were denied; None for all keys that are not denied."""
     has_rest: bool = True
-    """Whether the annotation of the other keys and the hash of the configuration may be written."""
+    """Whether the hash of the configuration, and the other keys' entries in the annotation, may be written."""
     has_condition: bool = True
     """Whether the condition may be written."""
 
     def contains(self, key: Key) -> bool:
-        """Whether the key is named by this part, so that its number may be written although it was denied."""
+        """Whether the part names the key, so that its number may be written even if it was denied."""
         return self.keys is not None and key in self.keys
 
 
 WHOLE = Part()
-"""The plan as a pass tries it first: in one patch, without what is denied."""
+"""Everything except what is denied. A pass first tries to write this part, in one patch."""
 
 
 def make_plan(
     node: NodeState, device_plugins: Collection[str] | None, memory: Memory, inputs: Inputs, part: Part = WHOLE
 ) -> Plan:
-    """Makes the plan. memory: of this Node (Memory.of_node()). device_plugins: the names that device plugins have
-    registered; None: their list is unreadable."""
+    """Makes the plan.
+
+    device_plugins: the names that device plugins have registered; None if their list is unreadable. memory: must be
+    about this Node (Memory.of_node()).
+    """
     decisions = _decisions(node, device_plugins, memory, inputs, part)
     changes = tuple(decision.change for decision in decisions)
     refuses = any(change.action is Action.REFUSE for change in changes)
@@ -71,7 +74,7 @@ def make_plan(
 def _decisions(
     node: NodeState, device_plugins: Collection[str] | None, memory: Memory, inputs: Inputs, part: Part
 ) -> list[Decision]:
-    """The decisions about all configured and published keys: the resources, then the labels, which follow them."""
+    """The decisions about all configured and published keys. Labels come last, because they follow their resources."""
     before = memory.published_on(node)
     annotated = published_in(node.annotation)
     circumstances = Circumstances(
@@ -103,10 +106,10 @@ def _decisions(
 
 
 def _label_reading(label: Key, published: Mapping[str, int | None], inputs: Inputs) -> Reading | None:
-    """What a label should have: the number that its resource has after this plan. None: nothing configures the label.
+    """A label's reading: the number of its resource after this plan; None if nothing configures the label.
 
-    While a resource is unknown, its label stays as it is: the resource may have an error in the configuration, and then
-    it is not known whether a label is configured. published: name -> number; None: the resource is not published.
+    If the resource is unknown, so is the label. An error in the resource's configuration may hide whether the label is
+    configured. published: resource -> number; None if the resource is not published.
     """
     reading = inputs.readings.get(label.name)
     if isinstance(reading, Unknown):
@@ -118,7 +121,7 @@ def _label_reading(label: Key, published: Mapping[str, int | None], inputs: Inpu
 
 
 def _allowed(decision: Decision, memory: Memory, uptime: float, part: Part) -> Decision:
-    """The decision, as far as it is not denied and this part of the plan may carry it out."""
+    """The decision. Its action becomes DENY or HOLD if the change is denied, or is not in this part of the plan."""
     key, published = decision.entry.key, decision.entry.published
     decision = replace(decision, trouble=decision.trouble or _denied_reduction(decision, memory))
     if part.contains(key):
@@ -141,7 +144,7 @@ def _allowed(decision: Decision, memory: Memory, uptime: float, part: Part) -> D
 
 
 def _denied_reduction(decision: Decision, memory: Memory) -> Trouble | None:
-    """The trouble of a reduction that is held back, and was denied before: a webhook stores a higher number instead."""
+    """The trouble of a delayed reduction that was denied before: a webhook stores a higher number instead."""
     reading, denial = decision.entry.reading, memory.denied.get(decision.entry.key)
     lower = str(reading.value) if isinstance(reading, Quantity) else "none"
     if decision.wait is None or denial is None or denial.sent != lower:
@@ -150,7 +153,7 @@ def _denied_reduction(decision: Decision, memory: Memory) -> Trouble | None:
 
 
 def _why_denied(decision: Decision, memory: Memory, uptime: float) -> str:
-    """Why a change is not made together with the others; "" if it is not denied."""
+    """Why a change, or its entry in the annotation, is denied; "" if it is not."""
     if decision.entry.key in memory.denied:
         return memory.denied[decision.entry.key].text
     annotation = memory.annotation_denied
@@ -161,11 +164,11 @@ def _why_denied(decision: Decision, memory: Memory, uptime: float) -> str:
 
 
 def _with_patch(plan: Plan, explained: Mapping[Key, Trouble], memory: Memory, inputs: Inputs, part: Part) -> Plan:
-    """The plan with its patch, and with what is wrong once the patch is stored. explained: as in troubles_of()."""
+    """The plan with its patch, and with the troubles that remain after the patch. explained: see troubles_of()."""
     node = plan.node
     patch = _patch_of_numbers(plan, memory, inputs.uptime)
     after = node.after(patch)
-    if memory.annotation_denied is not None:  # one trouble says it for all keys
+    if memory.annotation_denied is not None:  # this has one trouble of its own, so it is not a trouble of each key
         after = replace(after, annotation=annotation_text(plan.published))
     held = {wait.key for wait in plan.waits if wait.key}
     troubles = troubles_of(after, inputs, memory, explained, held)
@@ -179,7 +182,7 @@ def _with_patch(plan: Plan, explained: Mapping[Key, Trouble], memory: Memory, in
 
 
 def _patch_of_numbers(plan: Plan, memory: Memory, uptime: float) -> Patch:
-    """The patch of capacity, allocatable, labels and the annotation that lists them."""
+    """A patch with the numbers of the plan, and with the annotation that lists them."""
     node = plan.node
     numbers = {change.key: change.desired for change in plan.written_changes}
     resources = {key.name: number for key, number in numbers.items() if not key.is_label}
@@ -197,13 +200,13 @@ def _patch_of_numbers(plan: Plan, memory: Memory, uptime: float) -> Patch:
 
 
 def _differing(numbers: Mapping[str, int | None], stored: Mapping[str, str]) -> dict[str, int | None]:
-    """The numbers that differ from those in a map of the Node."""
+    """The numbers that differ from the stored ones. None means that there is no number."""
     texts = {name: None if number is None else str(number) for name, number in numbers.items()}
     return {name: number for name, number in numbers.items() if stored.get(name) != texts[name]}
 
 
 def _with_hash(patch: Patch, node: NodeState, memory: Memory, inputs: Inputs) -> Patch:
-    """The patch with the hash of the configuration, if the Node does not have it yet."""
+    """The patch, with the hash of the configuration if the Node does not have this hash."""
     digest = None if inputs.is_withdrawal else inputs.config.digest or node.configuration
     is_denied = any(is_paused(denial, inputs.uptime) for denial in (memory.annotation_denied, memory.condition_denied))
     if is_denied or digest == node.configuration:
@@ -212,8 +215,7 @@ def _with_hash(patch: Patch, node: NodeState, memory: Memory, inputs: Inputs) ->
 
 
 def _with_condition(patch: Patch, node: NodeState, condition: Condition, memory: Memory, inputs: Inputs) -> Patch:
-    """The patch with the condition, if the Node does not have it yet, or if the patch has the hash of a new
-    configuration."""
+    """The patch, with the condition if the condition differs, its heartbeat is due, or the patch has a new hash."""
     if inputs.is_withdrawal or not inputs.config.settings.condition:
         return replace(patch, removes_conditions=bool(node.conditions))
     is_stored = node.says(condition) and CONFIGURATION_ANNOTATION not in patch.annotations
@@ -230,7 +232,7 @@ def _with_condition(patch: Patch, node: NodeState, condition: Condition, memory:
 
 
 def _limited(plan: Plan, limit: Wait, uptime: float) -> Plan:
-    """The plan while the limit of writes holds it back."""
+    """The plan without its patch, while the limit of writes holds it back."""
     held = {change.key for change in plan.written_changes}
     text = limit.text(uptime)
     changes = tuple(

@@ -1,6 +1,6 @@
-"""Proves that the condition may be True: everything configured is published and allocatable. Pure.
+"""Checks that the condition may be True: everything that is configured is published and stored.
 
-Whatever is not proved is trouble, even if no rule has named it.
+A key for which this can't be shown is in trouble, even if no other rule explains the trouble.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from capacityd.reconcile.inputs import Inputs
 from capacityd.reconcile.memory import Memory
 
 _OVERWRITTEN = "another writer keeps changing what is published; another capacityd, on another machine, is one"
-"""Contains no numbers: two agents write this message, and each would replace one with the other's numbers."""
+"""The text contains no numbers. If it did, two agents would keep replacing each other's condition."""
 
 
 def troubles_of(
     node: NodeState, inputs: Inputs, memory: Memory, explained: Mapping[Key, Trouble], held: Collection[Key]
 ) -> tuple[Trouble, ...]:
-    """Everything that is wrong with a Node, most urgent first; empty if it is proved that nothing is.
+    """Everything that is wrong with a Node, most urgent first.
 
-    explained: key -> what keeps it from being published as read, as decided. held: the keys whose reduction
-    `lower_after` holds back.
+    explained: key -> the trouble that its decision names. held: the keys whose reduction `lower_after` delays.
     """
     found = [
         *_configuration_troubles(inputs),
@@ -34,7 +33,7 @@ def troubles_of(
         *_shortages(node, inputs, explained, held),
     ]
     urgency = list(ConditionReason)
-    return tuple(sorted(found, key=lambda trouble: urgency.index(trouble.reason)))  # stable: then in this order
+    return tuple(sorted(found, key=lambda trouble: urgency.index(trouble.reason)))  # a stable sort
 
 
 def _configuration_troubles(inputs: Inputs) -> Iterator[Trouble]:
@@ -50,7 +49,7 @@ def _configuration_troubles(inputs: Inputs) -> Iterator[Trouble]:
 def _node_troubles(inputs: Inputs, memory: Memory) -> Iterator[Trouble]:
     if memory.overwritten_until(inputs.uptime) is not None:
         yield Trouble(ConditionReason.OVERWRITTEN, _OVERWRITTEN)
-    # A condition that is denied is no trouble of the condition: once it is accepted, it would be wrong.
+    # The condition does not report its own denial: if the API server accepted this text, the text would be wrong.
     if memory.annotation_denied:
         yield Trouble(ConditionReason.DENIED, memory.annotation_denied.text)
 
@@ -58,7 +57,7 @@ def _node_troubles(inputs: Inputs, memory: Memory) -> Iterator[Trouble]:
 def _key_troubles(
     node: NodeState, inputs: Inputs, explained: Mapping[Key, Trouble], held: Collection[Key]
 ) -> Iterator[Trouble]:
-    """Yields a trouble for each key that is not proved to be right."""
+    """Yields a trouble for each key that is not right."""
     published = published_in(node.annotation)
     for key in sorted({*inputs.configured_keys, *published, *explained}):
         if key in explained:
@@ -68,13 +67,13 @@ def _key_troubles(
 
 
 def _is_right(key: Key, node: NodeState, published: Mapping[Key, int], inputs: Inputs, held: Collection[Key]) -> bool:
-    """Whether a key is published as it was read, and stored as it is published."""
+    """Whether a key is published as read, and stored as published."""
     number = published.get(key)
     if number is not None and not node.stored(key).equals(number):
         return False
     reading = inputs.readings.get(key.name)
     if isinstance(reading, Unknown):
-        return key.is_label  # the resource is in trouble, and its label with it
+        return key.is_label  # the resource is in trouble; its label needs no second one
     if key.is_label:
         is_configured = key in inputs.config.labels()
         return number == (published.get(Key(key.name)) if is_configured else None)
@@ -84,9 +83,9 @@ def _is_right(key: Key, node: NodeState, published: Mapping[Key, int], inputs: I
 def _shortages(
     node: NodeState, inputs: Inputs, explained: Mapping[Key, Trouble], held: Collection[Key]
 ) -> Iterator[Trouble]:
-    """Yields a trouble for each resource that is less than `expect`, and in no other trouble.
+    """Yields a trouble for each resource that is less than `expect` and has no other trouble.
 
-    While `lower_after` holds a reduction back, the published number counts.
+    While `lower_after` delays a reduction, the published number is compared with `expect`.
     """
     published = published_in(node.annotation)
     for name, expected in sorted(inputs.config.expectations().items()):

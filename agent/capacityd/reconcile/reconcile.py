@@ -1,6 +1,6 @@
-"""One reconcile pass, for the service and for the commands. Its steps stand in Pass.run(), in their order.
+"""One reconcile pass, for the service and for the commands. Pass.run() contains its steps.
 
-Except for the Node and the machine, all input and output is values, so that tests can drive a pass through any history.
+A pass uses only the Node, the machine and values that it is given, so tests can run passes through any history.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from capacityd.reconcile.waits import waits_after
 from capacityd.reconcile.writing import Writing
 
 MAX_CONFLICTS = 6
-"""How often a pass begins again because another writer has changed the Node before its patch."""
+"""How often a pass tries to write, if another writer changes the Node before each attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,12 @@ class Outcome:
     """What a pass has done with the Node."""
 
     plan: Plan
-    """The last plan, with all changes that were written."""
+    """The last plan, with all changes that the pass has written."""
     node: NodeState
     """The Node after the pass."""
     is_written: bool = False
     warnings: tuple[str, ...] = ()
-    """Events that could not be created."""
+    """Why Events could not be created."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +42,12 @@ class PassEnd:
     """How a pass has ended."""
 
     inputs: Inputs
-    """With the readings as the machine gave them."""
     memory: Memory
-    """For the next pass."""
+    """The memory for the next pass."""
     outcome: Outcome | None = None
-    """None: the pass has failed, or has found nothing new and sent nothing."""
+    """None if the pass has failed, or has found nothing new and sent nothing."""
     error: NodeError | None = None
-    """Why the pass has failed; None: it has not."""
+    """Why the pass has failed; None if it has not."""
 
     @property
     def waits(self) -> tuple[Wait, ...]:
@@ -62,22 +61,22 @@ class Pass:
 
     node: Node
     read_machine: Callable[[str | None], Mapping[str, Reading]]
-    """Reads all resources. Takes the Node's name; None: it is not known."""
+    """Reads all resources. The argument is the Node's name, or None if the name is not known."""
     inputs_of: Callable[[Mapping[str, Reading]], Inputs]
     """Adds the configuration and the time to the readings."""
     device_plugins: Callable[[], Collection[str] | None]
-    """Returns the names that device plugins have registered; None: their list is unreadable."""
+    """Returns the names that device plugins have registered, or None if their list is unreadable."""
     memory: Memory = field(default_factory=Memory)
-    """Of the pass before."""
+    """The memory of the last pass."""
     writes: bool = True
-    """Whether the plan is written."""
+    """Whether the pass writes its plan."""
     may_send_nothing: bool = False
-    """Whether nothing but a reading can have changed since the last pass, because the Node is watched."""
+    """Whether only a reading can have changed since the last pass. If none has, the pass sends nothing."""
     resets_limits: bool = False
-    """Whether the pass is a person's intent, or has new credentials: then no limit and no denial delays a write."""
+    """Whether no limit and no denial delays a write, because a person has asked for the pass or credentials are new."""
 
     def run(self) -> PassEnd:
-        """Identifies the Node, reads the machine, and reconciles the Node. A NodeError becomes the error."""
+        """Identifies the Node, reads the machine, and reconciles the Node. A NodeError is returned in PassEnd.error."""
         name, error = self._identify()
         inputs = self.inputs_of(self.read_machine(name))
         memory = self.memory.with_readings(inputs.readings, inputs.uptime)
@@ -94,16 +93,16 @@ class Pass:
             return PassEnd(inputs, memory, error=e)
 
     def _identify(self) -> tuple[str | None, NodeError | None]:
-        """The Node's name, or why it is not known."""
+        """The Node's name, or the error if the name is not known."""
         try:
             return self.node.identify(), None
         except NodeError as e:
             return None, e
 
     def _reconcile(self, inputs: Inputs, memory: Memory) -> PassEnd:
-        """Reads the Node and the list of device plugins, plans, writes, looks at what was stored, and remembers.
+        """Reads the Node and the list of device plugins, makes a plan, and writes it.
 
-        If another writer comes in between, begins again. Raises NodeError if the Node can't be read.
+        Begins again if another writer changes the Node in between. Raises NodeError if the Node can't be read.
         """
         writing = Writing(self.node, inputs)
         state = self.node.read()
@@ -119,7 +118,7 @@ class Pass:
             except NodeConflict:
                 state, memory = writing.state, writing.memory
                 continue
-            except NodeUnreachable as e:  # the patch may have been stored, or not
+            except NodeUnreachable as e:  # it is not known whether the patch was stored
                 return PassEnd(inputs, Memory(), error=e)
             except NodeError as e:
                 return PassEnd(inputs, writing.memory, error=e)
@@ -128,7 +127,7 @@ class Pass:
         return PassEnd(inputs, memory, error=conflict)
 
     def _finish(self, inputs: Inputs, plan: Plan, writing: Writing) -> PassEnd:
-        """The end of a pass that has carried out its plan. Creates its Events."""
+        """Creates the Events of a pass that has written its plan. Returns the end of the pass."""
         warnings = self._report(plan, writing) if writing.has_written else []
         memory = writing.memory.with_write(inputs.uptime) if writing.has_sent else writing.memory
         outcome = Outcome(plan, writing.state, is_written=writing.has_written, warnings=tuple(warnings))
@@ -137,7 +136,7 @@ class Pass:
         return PassEnd(inputs, replace(memory, settled=settled), outcome)
 
     def _report(self, plan: Plan, writing: Writing) -> list[str]:
-        """Creates the Events of a pass. Returns why some could not be created."""
+        """Creates the Events of a pass. Returns an error for each Event that could not be created."""
         is_news = writing.memory.condition_about != self.memory.condition_about
         before = writing.state_before.condition if writing.state_before else None
         errors = []

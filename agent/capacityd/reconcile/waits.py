@@ -1,4 +1,4 @@
-"""Why and until when a pass waits after its plan: whatever may end without an event has a time. Pure."""
+"""When later passes must look again at what may change without an event."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from capacityd.reconcile.inputs import Inputs
 from capacityd.reconcile.memory import Memory
 
 _EXPIRY_MARGIN = 1.0
-"""Seconds from the end of a source's validity to the next reading, which then certainly finds the source too old."""
+"""Seconds to wait after a source has become too old, so that the next reading is not too early."""
 
 
 def waits_after(plan: Plan | None, memory: Memory, inputs: Inputs) -> tuple[Wait, ...]:
-    """All waits of a pass that have not ended. plan: None: the pass made none. memory: for the next pass."""
+    """All waits of a pass that have not ended. plan: None if the pass made no plan. memory: for the next pass."""
     waits = [*_for_readings(memory, inputs), *_for_node(memory, inputs)]
     if plan is not None:
         waits += plan.waits
@@ -29,7 +29,7 @@ def waits_after(plan: Plan | None, memory: Memory, inputs: Inputs) -> tuple[Wait
 
 
 def _for_readings(memory: Memory, inputs: Inputs) -> Iterator[Wait]:
-    """When to read resources again: the unknown ones, and those whose source may be too old by then."""
+    """When to read unknown resources again, and resources whose source becomes too old."""
     uptime = inputs.uptime
     for name, reading in inputs.readings.items():
         if name in memory.unknown_since:
@@ -40,7 +40,7 @@ def _for_readings(memory: Memory, inputs: Inputs) -> Iterator[Wait]:
 
 
 def _for_node(memory: Memory, inputs: Inputs) -> Iterator[Wait]:
-    """When to look at the Node again."""
+    """When to read the Node again."""
     uptime = inputs.uptime
     for denial in (memory.annotation_denied, memory.condition_denied):
         if denial is not None:

@@ -1,5 +1,5 @@
-"""Writes a plan: in one patch or, if the API server rejects that, in parts, so that what is denied holds nothing else
-back. After each patch, looks at what was stored, and remembers it."""
+"""Writes a plan in one patch. If the API server rejects the patch, writes the plan in parts, so that a denied change
+does not block the other changes. After each patch, the memory records what was stored."""
 
 from __future__ import annotations
 
@@ -16,22 +16,24 @@ from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.plan import Part, make_plan
 
 _REST = Part(frozenset())
+"""No numbers: only the annotation, the hash of the configuration and the condition."""
 _REST_OF_ANNOTATION = Part(frozenset(), has_condition=False)
+"""Only the annotation and the hash of the configuration."""
 
 
 class Writing:
     """The writes of a pass."""
 
     state: NodeState
-    """The Node after the last patch; after a conflict, as it was read then."""
+    """The Node after the last patch or, after a conflict, as it was read again."""
     memory: Memory
-    """What to remember after the last patch."""
+    """The memory after the last patch."""
 
     def __init__(self, node: Node, inputs: Inputs) -> None:
         self.state_before: NodeState | None = None
-        """The Node as the pass has read it first."""
+        """The Node as the pass first read it."""
         self.has_sent = False
-        """Whether a patch was sent, whatever became of it."""
+        """Whether a patch was sent, even if it was rejected."""
         self.has_written = False
         """Whether a patch was stored."""
         self.written: dict[Key, Change] = {}
@@ -41,7 +43,7 @@ class Writing:
         self._uptime = inputs.uptime
 
     def begin(self, device_plugins: Collection[str] | None, state: NodeState, memory: Memory) -> None:
-        """Begins with the Node as it was just read. device_plugins: as in make_plan(). memory: before the writes."""
+        """Begins with a Node that was just read. device_plugins: see make_plan(). memory: before the writes."""
         self._device_plugins = device_plugins
         if self.state_before is None:
             self.state_before = state
@@ -49,10 +51,10 @@ class Writing:
         self.memory = memory
 
     def write(self, plan: Plan) -> Plan:
-        """Writes a plan. Returns the plan that says what has become of it.
+        """Writes a plan. Returns the last plan, with all changes that were written.
 
-        Raises NodeConflict if another writer comes in between, or another NodeError. Then state, memory and written say
-        what was stored before.
+        Raises NodeConflict if another writer changes the Node in between, or another NodeError. Then memory and written
+        show what was stored before the error.
         """
         if plan.patch is None and not plan.due:
             self.memory = self.memory.after_plan(plan, self._uptime)
@@ -60,7 +62,7 @@ class Writing:
         denied_before = self._denials()
         why = self._send(plan)
         rejected = tuple(change.key for change in plan.written_changes) if why else ()
-        if rejected and not self._write_keys(rejected):  # without the condition, which may be what is rejected
+        if rejected and not self._write_keys(rejected):  # the condition, which may be rejected, is left out
             isolate(rejected, self._write_keys)
         self._write_due()
         if why or self._denials() != denied_before:
@@ -69,7 +71,7 @@ class Writing:
         return plan.with_written(self.written)
 
     def _write_due(self) -> None:
-        """Tries the denied changes that are due, each alone. A label follows its resource once that is written."""
+        """Tries each denied change that is due, alone. After a resource is written, its label is tried, too."""
         tried: set[Key] = set()
         while due := set(self._plan(_REST).due) - tried:
             key = min(due)
@@ -79,17 +81,17 @@ class Writing:
                 self._write_keys((key.label,))
 
     def _denials(self) -> object:
-        """Everything that is denied, to see whether the condition must say something else."""
+        """The denials that the condition reports."""
         return self.memory.denied, self.memory.annotation_denied
 
     def _plan(self, part: Part) -> Plan:
         return make_plan(self.state, self._device_plugins, self.memory, self._inputs, part)
 
     def _write_keys(self, keys: Collection[Key]) -> bool:
-        """Writes the numbers of these keys with their entries of the annotation. Returns whether they were accepted."""
+        """Writes the numbers of these keys and their entries in the annotation. Returns whether they were accepted."""
         plan = self._plan(Part(frozenset(keys), has_rest=False, has_condition=False))
         unchanged = set(keys) - {change.key for change in plan.written_changes}
-        self.memory = self.memory.without_denials_of(unchanged)  # such as a label whose resource is denied
+        self.memory = self.memory.without_denials_of(unchanged)  # for example, a label of a denied resource
         why = self._send(plan)
         if why:
             for change in plan.written_changes:
@@ -97,7 +99,7 @@ class Writing:
         return not why
 
     def _write_rest(self) -> None:
-        """Writes the annotation of what is denied, and the condition: together, or else each alone."""
+        """Writes the annotation and the condition in one patch or, if the patch is rejected, each in its own patch."""
         plan = self._plan(_REST)
         why = self._send(plan)
         if why and plan.patch is not None and plan.patch.annotations:
@@ -109,7 +111,7 @@ class Writing:
             self.memory = self.memory.with_condition_rejected(condition_text(plan.patch.condition), why, self._uptime)
 
     def _send(self, plan: Plan) -> str:
-        """Sends a plan's patch, if it has one. Returns why the API server rejects it; "" if it does not."""
+        """Sends the plan's patch, if there is one. Returns why the API server rejects it; "" if it does not."""
         if plan.patch is None:
             return ""
         self.has_sent = True

@@ -1,5 +1,6 @@
-"""The service's child process that watches the Node, over one connection to the API server that stays open.
+"""The service's child process that watches the Node, over one open connection to the API server.
 
-It only says that what a plan depends on has changed; a pass reads the Node. It runs as long as the service does, so it
-imports little more than http.client, ssl and json: no dataclass, no Kubernetes client, no other HTTP library.
+The watcher only reports that something that a plan depends on has changed. Then a pass reads the Node. The watcher runs
+as long as the service, so it imports little more than http.client, ssl and json. It imports no dataclasses, no
+Kubernetes client and no other HTTP library.
 """

@@ -1,4 +1,4 @@
-"""One connection of the watcher: it asks for a watch of the Node, and reads its lines."""
+"""One connection of the watcher: it requests a watch of the Node, and reads the lines of the response."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ from capacityd.model.watch_target import WatchTarget
 from capacityd.watcher.deadline import Late, within
 
 _CONNECT = 5.0
-"""Seconds for each of the server's addresses: some may be dead."""
+"""Seconds for connecting to one of the server's addresses. Some addresses may be dead."""
 _CONNECT_TO_ANY = 60.0
+"""Seconds for connecting to all of the addresses, one after another."""
 _HEADER = 10.0
 """Seconds for the TLS handshake and the response's header."""
 _PIECE_BYTES = 1 << 16
 _MAX_LINE_BYTES = 4 << 20
-"""etcd stores Nodes of up to 1.5 MiB, in a shorter encoding than JSON."""
+"""The limit for an event. etcd stores Nodes of up to 1.5 MiB, in an encoding that is shorter than JSON."""
 _ESCAPES = {ord(character): f"\\{character}" for character in "\\,="}
 """The escapes in the value of a field selector. Source: EscapeValue in k8s.io/apimachinery, pkg/fields/selector.go."""
 
 
 class WatchFailure(Exception):
-    """Why the Node is not watched now. No text of the server is part of it.
+    """Why the Node is not watched now. The message contains no text of the server.
 
-    reason: the end of a sentence that begins with the API server. look_now: whether a pass should look at the Node at
+    reason: the end of a sentence whose subject is the API server. look_now: whether a pass should read the Node at
     once, because a change may have been missed, or the credentials must be read again. retry_after: the server's
     Retry-After in seconds.
     """
@@ -42,7 +43,7 @@ class WatchFailure(Exception):
 
 
 class Connection:
-    """An open watch. Raises WatchFailure if it cannot be opened. context: None without TLS."""
+    """An open watch. The constructor raises WatchFailure if it cannot open the watch. context: None without TLS."""
 
     def __init__(self, target: WatchTarget, context: ssl.SSLContext | None) -> None:
         self._lines: deque[bytes] = deque()
@@ -83,9 +84,9 @@ class Connection:
         return response
 
     def next_line(self, timeout: float) -> bytes | None:
-        """Returns the next line without its end; None if the server has ended the response.
+        """Returns the next line without its line break; None if the server has ended the response.
 
-        Raises Late if no whole line arrives within timeout seconds, and WatchFailure.
+        Raises Late if no whole line arrives within timeout seconds. Raises WatchFailure for a broken connection.
         """
         with within(timeout):
             while not self._lines:
@@ -106,25 +107,25 @@ class Connection:
 
 
 class _Http(http.client.HTTPConnection):
-    """A connection that begins TLS only when it is told to."""
+    """A connection whose TLS handshake is a separate step, secure()."""
 
     def __init__(
         self, context: ssl.SSLContext | None, server_name: str, host: str, port: int | None, timeout: float
     ) -> None:
-        # A default port keeps http.client from taking the end of an IPv6 address for a port.
+        # Without a port, http.client would take the end of an IPv6 address for a port.
         super().__init__(host, port or (443 if context else 80), timeout=timeout)
         self._tls = context
         self._server_name = server_name
 
     def secure(self) -> None:
-        """Begins TLS, if the server speaks it. From now on, the socket waits without a time limit of its own."""
+        """Does the TLS handshake, if the server uses TLS. Then removes the socket's own time limit."""
         if self._tls:
             self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._server_name)
         self.sock.settimeout(None)
 
 
 def context_of(target: WatchTarget) -> ssl.SSLContext:
-    """The context of all connections to this server: a new one takes 3.7 MiB. Raises WatchFailure."""
+    """The TLS context for all connections to this server. Each context takes 3.7 MiB. Raises WatchFailure."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         set_trust(context, target.authority, verify=target.verify)
@@ -136,8 +137,9 @@ def context_of(target: WatchTarget) -> ssl.SSLContext:
 
 
 def refusal(status: int, retry_after: str = "") -> WatchFailure:
-    """The failure that this HTTP status means. retry_after: the header; "" if there is none."""
-    seconds = float(retry_after) if retry_after.isdecimal() and len(retry_after) < 9 else 0.0  # a date counts as none
+    """The failure for this HTTP status. retry_after: the header's value; "" if the header is missing."""
+    is_seconds = retry_after.isdecimal() and len(retry_after) < 9  # a date is ignored
+    seconds = float(retry_after) if is_seconds else 0.0
     if status == http.client.UNAUTHORIZED:
         return WatchFailure("rejected the watcher's credentials (HTTP 401)", look_now=True)
     if status == http.client.FORBIDDEN:

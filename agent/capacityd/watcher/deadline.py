@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _REPEAT = 1.0
-"""Seconds after which the alarm is repeated: an exception in a finalizer (__del__) is ignored."""
+"""Seconds until the alarm is repeated. An alarm during a finalizer (__del__) is lost: Python ignores its exceptions."""
 
 
 class Late(Exception):
@@ -16,9 +16,9 @@ class Late(Exception):
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Raises Late if the code inside takes longer, in the main thread only.
+    """Raises Late if the code in the with block takes longer. Works only in the main thread.
 
-    Name resolution does not end early: getaddrinfo() ignores signals, but its resolver has time limits of its own.
+    Name resolution is not interrupted, because getaddrinfo() ignores signals. A resolver has its own time limits.
     """
     signal.signal(signal.SIGALRM, _raise)
     signal.setitimer(signal.ITIMER_REAL, seconds, _REPEAT)

@@ -1,4 +1,4 @@
-"""The watcher's main function: it ends with the resident process."""
+"""The watcher's main function."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STDIN = 0  # file descriptor
 
 
 def main(_arguments: list[str]) -> int:
-    """Watches the Node in the line of JSON on standard input, until the resident process ends it, or has ended."""
+    """Watches the Node until the resident process ends. Standard input has one line, a WatchTarget as JSON."""
     use_nonblocking_stderr()
     line = sys.stdin.buffer.readline()
     if not line:
@@ -28,7 +28,7 @@ def main(_arguments: list[str]) -> int:
 
 
 def _end_with_resident_process() -> None:
-    """Ends this process when the resident process has closed the pipe, even if there is nothing to write."""
+    """Ends this process when the resident process closes the pipe, even if there is nothing to write."""
     while os.read(_STDIN, 1):
         pass
     os._exit(0)

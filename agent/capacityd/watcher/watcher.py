@@ -1,7 +1,7 @@
-"""The watcher's loop: it watches the Node, and reports each change of its fingerprint to the resident process.
+"""The watcher's loop: it watches the Node, and reports each change of the Node's fingerprint to the resident process.
 
-The request has no resourceVersion. So each connection begins with the Node as it is, and nothing is missed between two
-connections. If no Node exists, the API server sends nothing, or a bookmark before any other event.
+The request has no resourceVersion. So the first event of each connection shows the current Node, and no change between
+two connections is missed. If the Node does not exist, the API server sends nothing, or first sends a bookmark.
 Source: Semantics for watch, kubernetes.io/docs/reference/using-api/api-concepts.
 """
 
@@ -22,31 +22,31 @@ from capacityd.watcher.connection import Connection, WatchFailure, context_of, r
 from capacityd.watcher.deadline import Late
 
 FIRST_EVENT = 5.0
-"""Seconds until the first event, if the Node exists. An API server sends it at once."""
+"""Seconds to wait for the first event. If the Node exists, an API server sends this event at once."""
 IDLE = 65.0
-"""Seconds between two events. An API server sends a bookmark each minute; one that hangs keeps its connections open."""
+"""Seconds to wait for the next event. An API server sends a bookmark each minute, unless it hangs."""
 LONG_CONNECTION = 5.0
-"""Seconds. A connection that worked for this time is followed by another one at once."""
+"""If a connection has worked for this number of seconds, the next connection follows without a pause."""
 
 _STDOUT = 1  # file descriptor
-_LEAST_SHARE = 2 / 3  # the shortest random pause, as a share of the longest one
-_NO_NODE = ""  # in place of a fingerprint
+_LEAST_SHARE = 2 / 3  # the shortest random pause, as a share of the longest pause
+_NO_NODE = ""  # the fingerprint of a Node that does not exist
 
 
 class Watcher:
-    """Watches the target's Node as long as the process lives. Times are of time.monotonic()."""
+    """Watches the target's Node as long as the process lives. Times come from time.monotonic()."""
 
     def __init__(self, target: WatchTarget) -> None:
         self._target = target
         self._context: ssl.SSLContext | None = None
         self._seen_at: float | None = None
-        """When the current connection's first event arrived; None: not yet."""
+        """When the first event of the current connection arrived; None if it has not arrived."""
         self._failing_since: float | None = None
-        """Since when no connection has lasted; None: the last one has."""
+        """Since when connections have failed or been short; None if the last connection was long."""
         self._last_sent = ""
 
     def run(self) -> None:
-        """Never returns. Raises OSError if the resident process has ended."""
+        """Watches the Node forever. Raises OSError if the resident process has ended."""
         while True:
             self._seen_at = None
             try:
@@ -72,7 +72,7 @@ class Watcher:
     def _first_line(self, connection: Connection) -> bytes | None:
         try:
             return connection.next_line(FIRST_EVENT)
-        except Late:  # a pass knows whether the Node exists
+        except Late:  # only a pass can find out whether the Node exists
             why = "has sent no event yet: the Node does not exist, or a proxy holds back responses (buffering)"
             self._report_failure(WatchFailure(why))
         return self._next_line(connection)
@@ -84,7 +84,7 @@ class Watcher:
             raise WatchFailure(f"has sent nothing for {IDLE:g} s", look_now=True) from None
 
     def _take(self, line: bytes) -> None:
-        """Takes an event. Raises WatchFailure."""
+        """Reports the Node that an event shows. Raises WatchFailure."""
         try:
             event = json.loads(line)
             kind, content = event["type"], event["object"]
@@ -105,7 +105,11 @@ class Watcher:
             self._send("NodeSeen", repeat=is_first, fingerprint=seen)
 
     def _pause(self, failure: WatchFailure) -> None:
-        """Reports the failure, unless the next connection follows at once. Waits until that connection is due."""
+        """Reports the failure, and waits until the next connection is due.
+
+        After a long connection, the next connection is due at once. Then the failure is reported only if a pass must
+        read the Node.
+        """
         now = time.monotonic()
         if self._seen_at is not None and now - self._seen_at >= LONG_CONNECTION:
             self._failing_since = None
@@ -124,7 +128,7 @@ class Watcher:
         self._send("NotWatched", repeat=failure.look_now, reason=reason, look_now=failure.look_now)
 
     def _send(self, name: str, *, repeat: bool, **fields: object) -> None:
-        """Sends a message of model/messages.py. repeat: also if it is equal to the last one."""
+        """Sends a message of model/messages.py. repeat: whether to send the message even if it equals the last one."""
         line = json.dumps([name, fields])
         if repeat or line != self._last_sent:
             remaining = f"{line}\n".encode()

@@ -1,4 +1,4 @@
-"""A short-lived child process: it checks the configuration or runs one reconcile pass for the service."""
+"""A short-lived child process of the service. It checks the configuration, or runs one reconcile pass."""
 
 from __future__ import annotations
 

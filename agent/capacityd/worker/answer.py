@@ -1,4 +1,4 @@
-"""Builds the answer of a pass to the resident process: the failure, and a line for `systemctl status`. Pure."""
+"""Builds the answer of a pass to the resident process, with the line for `systemctl status`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _MIN_REQUEUE = 0.1
 def answer_of(
     end: PassEnd, status: PassStatus, last: PassStatus, *, memory: str, credential_files: tuple[str, ...]
 ) -> PassResult:
-    """The answer to the resident process. last: the status of the last pass.
+    """The answer to the resident process. status, last: the status of this pass and of the last pass.
 
-    memory: for the next worker. credential_files: the files with the credentials that the pass has used.
+    memory: the text for the next worker. credential_files: the files with the credentials that the pass has used.
     """
     error = end.error
     if error is not None:
@@ -42,19 +42,19 @@ def answer_of(
 
 
 def _fingerprint_of(end: PassEnd) -> str | None:
-    """As PassResult.node."""
+    """The value of PassResult.node."""
     if isinstance(end.error, NodeMissing):
         return ""
     return end.outcome.node.fingerprint if end.outcome else None
 
 
 def _texts_by_name(readings: Mapping[str, Reading]) -> dict[str, str]:
-    """Name -> what a reading publishes, as text."""
+    """Name -> quantity of the reading, "absent" or "unknown"."""
     return {name: reading_text(reading) for name, reading in readings.items()}
 
 
 def status_line(status: PassStatus, error: NodeError | None) -> str:
-    """One line for systemctl status."""
+    """The line for `systemctl status`."""
     if error is not None:
         return f"waiting for a kubeconfig: {error}" if isinstance(error, CredentialsMissing) else str(error)
     problems = {

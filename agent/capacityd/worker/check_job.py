@@ -24,16 +24,17 @@ from capacityd.worker.runtime_files import CheckedConfig
 
 
 def check(folder: str, selection: Selection, reasons: Collection[PassReason]) -> int:
-    """Saves the configuration for later workers; if a reload finds errors, saves only the errors.
+    """Checks the configuration, and saves it for later workers. Returns the exit status.
 
-    folder: the runtime directory. reasons: with PassReason.CONFIG for a reload. Returns the exit status.
+    If a reload finds errors, the previous configuration stays active, and is saved with the new errors. If nothing can
+    be saved, the check fails, and the service retries it. Until then, workers use the previous configuration or, at
+    boot, read the configuration's files.
 
-    If the configuration can't be saved, the check fails and the service retries it. Until then, workers use the
-    previous configuration or, at boot, the files themselves.
+    folder: the runtime directory. reasons: contain PassReason.CONFIG for a reload.
     """
-    selected = selection.config  # None: the usual places
+    selected = selection.config  # None selects the usual places
     path = os.path.abspath(selected) if selected else selected
-    files = ConfigFiles(path, stamps_of(path))  # before the files are read, so that no later change is missed
+    files = ConfigFiles(path, stamps_of(path))  # the stamps are taken before the files are read, to miss no change
     loaded = load(selected)
     errors = tuple(problem.public() for problem in loaded.problems)  # without quotes from private files
     entries = [
@@ -61,7 +62,7 @@ def check(folder: str, selection: Selection, reasons: Collection[PassReason]) ->
     try:
         runtime_files.write_config(folder, saved)
     except CapacitydError as e:
-        active = previous or saved  # config.json still contains the previous one
+        active = previous or saved  # config.json still contains the previous configuration
         send_message(replace(result, config=service_config(active.config, selection), error=str(e)))
         return 1
     journal.send(entries)
@@ -70,7 +71,7 @@ def check(folder: str, selection: Selection, reasons: Collection[PassReason]) ->
 
 
 def service_config(config: Config, selection: Selection) -> ServiceConfig:
-    """The events and files that the resident process must watch. selection: what the command line selects."""
+    """What the resident process must know of the configuration. selection: the options of the command line."""
     subsystems: set[str] = set()
     kernel: set[KernelEvents] = set()
     kubeconfig = selection.kubeconfig or config.settings.kubeconfig
@@ -87,7 +88,7 @@ def service_config(config: Config, selection: Selection) -> ServiceConfig:
             kernel |= detector.kernel_events
             if resource.has_test("system"):
                 kernel |= detector.system_events
-        elif detector.watched:  # the setting with the path of a file to watch; None if the detector has none
+        elif detector.watched:  # the name of the setting with the path of a file to watch
             files |= {str(table.settings[detector.watched]): PassReason.FILE for table in resource.tables}
     return ServiceConfig(
         subsystems=tuple(sorted(subsystems)),

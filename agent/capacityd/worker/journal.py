@@ -1,4 +1,4 @@
-"""Journal entries of a reconcile pass: a message, fields, and a MESSAGE_ID for the kinds that a rule may select."""
+"""Journal entries of reconcile passes and commands."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ class Entry:
     """One journal entry."""
 
     kind: EntryKind | None
-    """None: no rule selects such entries."""
+    """The kind, which gives the entry its MESSAGE_ID; None for an entry without a MESSAGE_ID."""
     priority: Priority
     message: str
-    fields: Mapping[str, str] = field(default_factory=dict)  # names in capital letters, as journald requires
+    fields: Mapping[str, str] = field(default_factory=dict)  # journald requires names in capital letters
 
 
 def pass_entries(end: PassEnd, status: PassStatus, last: PassStatus) -> Iterator[Entry]:
-    """What a pass has changed and found. status: of this pass. last: of the pass before, whose findings are not logged
-    again."""
+    """What a pass has changed and found. Findings of the last pass are not logged again.
+
+    status, last: the status of this pass and of the last pass.
+    """
     outcome = end.outcome
     if outcome is not None:
         yield from _changes(outcome)
@@ -52,7 +54,7 @@ def _changes(outcome: Outcome) -> Iterator[Entry]:
 
 
 def _troubles(status: PassStatus, last: PassStatus) -> Iterator[Entry]:
-    """What has become wrong with the Node. Unknown readings and configuration errors have entries of their own."""
+    """The new troubles of the Node. Unknown readings and configuration errors have entries of their own."""
     known = {(trouble.reason, trouble.key) for trouble in last.troubles}
     for trouble in status.troubles:
         is_elsewhere = trouble.reason is ConditionReason.UNKNOWN or _is_of_configuration(trouble)
@@ -65,7 +67,7 @@ def _troubles(status: PassStatus, last: PassStatus) -> Iterator[Entry]:
 
 
 def _is_of_configuration(trouble: Trouble) -> bool:
-    """Whether the check of the configuration logs this trouble."""
+    """Whether the trouble concerns the whole configuration. The check of the configuration logs such troubles."""
     return trouble.reason is ConditionReason.CONFIGURATION_REJECTED and trouble.key is None
 
 
@@ -85,7 +87,7 @@ def _warnings(outcome: Outcome) -> Iterator[Entry]:
 
 
 def _summary(outcome: Outcome, status: PassStatus) -> Entry:
-    """A summary of the first pass that has read the Node, if it has changed no number: nothing else would be logged."""
+    """A summary of the first pass that has read the Node. If the pass changed no number, this is its only entry."""
     count = Counter(change.action for change in outcome.plan.changes)
     readings = status.readings.values()
     parts = {
@@ -115,7 +117,7 @@ def _readings(status: PassStatus, last: PassStatus) -> Iterator[Entry]:
 
 
 def _held(end: PassEnd, status: PassStatus, last: PassStatus) -> Iterator[Entry]:
-    """The changes that have begun to be held back."""
+    """The changes that a limit holds back since this pass."""
     held_before = {wait.key for wait in last.waits if wait.holds_change}
     published = {change.key: change.published for change in status.changes}
     for wait in status.waits:
@@ -137,13 +139,13 @@ def command_entries(outcome: Outcome, command: str, user: str) -> Iterator[Entry
 
 
 def send_to_journal(entries: Iterable[Entry]) -> None:
-    """Writes the entries to the journal, if there is one: the command itself prints what it has done."""
+    """Writes the entries to the journal, if there is a journal. The command itself prints what it has done."""
     for entry in entries:
         systemd.log_to_journal(entry.priority, entry.message, entry.kind, entry.fields)
 
 
 def send(entries: Iterable[Entry]) -> None:
-    """Writes the entries to the journal; if standard error is not the journal, to standard error."""
+    """Writes the entries to the journal or, if standard error is not the journal, to standard error."""
     for entry in entries:
         systemd.log_entry(entry.priority, entry.message, entry.kind, entry.fields)
 

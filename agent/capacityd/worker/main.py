@@ -1,4 +1,4 @@
-"""The main function of a worker: it reads its job from standard input, and does it."""
+"""The main function of a worker: it reads jobs from standard input, and does them."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from capacityd.worker import send_message
 
 
 def main(arguments: list[str]) -> None:
-    """Does the jobs that standard input contains, up to a pass. Does not return.
+    """Does the jobs from standard input until it has run a pass or a job has failed. Does not return.
 
-    arguments: the runtime directory, and the Selection as JSON; then EARLY if a pass will probably be the first job.
+    arguments: the runtime directory, the Selection as JSON, and EARLY if the first job will probably be a pass.
     """
     folder, selection, *early = arguments
     selected = decode(Selection, parse(selection.encode()))
     if early:
         _prepare()
     status = 0
-    for line in sys.stdin.buffer:  # it ends with the service, or if this worker is not needed
+    for line in sys.stdin.buffer:  # the input ends when the service ends or no longer needs this worker
         request = decode(JobRequest, parse(line))
         status = work(folder, selected, request)
         if status or request.job is Job.RECONCILE:
@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _prepare() -> None:
-    """Imports what a pass needs. If something cannot be imported, the pass says so."""
+    """Imports what a pass needs. Ignores errors, because the pass reports them."""
     with suppress(Exception):
         from capacityd.node import import_client
         from capacityd.worker import reconcile_job  # noqa: F401
@@ -45,11 +45,11 @@ def _prepare() -> None:
 
 
 def _exit(status: int) -> NoReturn:
-    """Ends the process at once.
+    """Ends the process at once, without the interpreter's finalization.
 
-    The interpreter's finalization takes longer than a small pass. Before Python 3.14, it also ends threads that still
-    wait for a server, by unwinding their stacks. A library whose frames cannot be unwound then aborts the process with
-    SIGABRT: from version 36 on, the `kubernetes` client calls such a library (pydantic, in Rust).
+    The finalization takes longer than a small pass. Before Python 3.14, it also unwinds the stacks of threads that
+    still wait for a server. This aborts the process (SIGABRT) if a stack contains frames of Rust code. The `kubernetes`
+    client calls such code from version 36 on (pydantic).
     """
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):
@@ -58,7 +58,7 @@ def _exit(status: int) -> NoReturn:
 
 
 def work(folder: str, selection: Selection, request: JobRequest) -> int:
-    """Does the job and returns the exit status. The service reports errors. folder: the runtime directory."""
+    """Does the job and returns the exit status. Sends errors to the service. folder: the runtime directory."""
     try:
         return _do(folder, selection, request)
     except CapacitydError as e:
@@ -66,7 +66,7 @@ def work(folder: str, selection: Selection, request: JobRequest) -> int:
     except Exception as e:  # noqa: BLE001  # a library that cannot be imported, or a defect
         failure = import_failure(e)
         if failure is None:
-            # Not the exception's message, because it may quote a file or a server, and others may read the journal.
+            # The exception's message is not printed, because it may quote a private file.
             print("".join(traceback.format_tb(e.__traceback__)), type(e).__name__, file=sys.stderr)
             return 1
         error = failure
@@ -82,7 +82,7 @@ def _failed(request: JobRequest, error: str) -> Message:
 
 
 def _do(folder: str, selection: Selection, request: JobRequest) -> int:
-    # These imports are here so that a missing module fails the job. During a system upgrade, a module may be missing.
+    # During a system upgrade, a module may be missing. An import here fails only the job.
     from capacityd.linux.stderr import use_nonblocking_stderr
 
     use_nonblocking_stderr()

@@ -1,4 +1,4 @@
-"""The service's metrics, in Prometheus' text format. Pure."""
+"""The service's metrics, in Prometheus' text format."""
 
 from __future__ import annotations
 
@@ -12,15 +12,12 @@ from capacityd.schema.config import Config
 from capacityd.worker.pass_state import PassStatus
 
 _NODE_LABEL = "capacityd_node"
-"""The label with the Node's name, on each series. Prometheus' label `instance` is an address, which another machine may
-get later. A label `node` could clash with one from relabelling: Prometheus would rename ours to exported_node."""
+"""The label of each series that contains the Node's name. Prometheus' label `instance` is an address, which another
+machine may get later. A label `node` may clash with one from relabelling, and would then become exported_node."""
 
 
 def exposition(config: Config, status: PassStatus) -> bytes:
-    """The file's content after a pass. Raises ImportError if the Prometheus library is missing.
-
-    config: the pass's configuration. status: what the pass has found.
-    """
+    """The content of the metrics file after a pass. Raises ImportError if the Prometheus library is missing."""
     from prometheus_client import CollectorRegistry, generate_latest
     from prometheus_client.core import GaugeMetricFamily
 
@@ -41,7 +38,7 @@ def exposition(config: Config, status: PassStatus) -> bytes:
 
 
 _Gauge = tuple[str, str, Sequence[str], Mapping[tuple[str, ...], float]]
-"""Name, help, names of labels, and the value for each combination of the labels' values."""
+"""Name, help text, names of the labels, and the value for each combination of label values."""
 
 
 def _gauges(config: Config, status: PassStatus) -> Iterator[_Gauge]:
@@ -64,7 +61,7 @@ def _gauges(config: Config, status: PassStatus) -> Iterator[_Gauge]:
         ),
         ("observe", "1 while observe mode is on: nothing is written to the Node.", config.settings.observe),
     ):
-        yield name, about, (), {(): float(value)}  # (): without labels
+        yield name, about, (), {(): float(value)}  # the series has no labels
     condition = status.condition
     reason_and_status = {
         "reason": condition.reason if condition else "",
@@ -76,7 +73,7 @@ def _gauges(config: Config, status: PassStatus) -> Iterator[_Gauge]:
 
 
 def _info(name: str, about: str, labels: Mapping[str, str]) -> _Gauge:
-    """A series whose labels carry the information; its value is 1. There is no series if a label is ""."""
+    """A gauge with one series, whose labels carry the information. If a label is "", the gauge has no series."""
     values = tuple(labels.values())
     series = {values: 1.0} if all(values) else {}
     return name, about, tuple(labels), series
@@ -87,15 +84,17 @@ def _by_resource(numbers: Mapping[str, float]) -> dict[tuple[str, ...], float]:
 
 
 def _expected(config: Config, status: PassStatus) -> dict[str, int]:
-    """Resource -> expected quantity, without the resources whose `when` does not match this machine."""
+    """Resource -> expected quantity. Resources that do not apply to this machine are left out."""
     readings = status.readings
     elsewhere = {name for name, reading in readings.items() if isinstance(reading, Absent) and not reading.applies}
     return {name: quantity for name, quantity in config.expectations().items() if name not in elsewhere}
 
 
 def _troubles(status: PassStatus) -> set[tuple[str, str]]:
-    """Pairs of a resource or label, and a reason of the condition. If the pass could not read the Node, the unknown
-    readings are its own, and the other troubles those of the last pass that could."""
+    """Pairs of a resource or label, and a reason of the condition.
+
+    Unknown readings are those of this pass. All other troubles come from the last pass that has read the Node.
+    """
     found = {
         (str(trouble.key), trouble.reason.value)
         for trouble in status.troubles

@@ -1,10 +1,10 @@
-"""The metrics file for node_exporter's textfile collector: writes it, and removes it where it is no longer written.
+"""Writes and removes the metrics file for node_exporter's textfile collector.
 
-node_exporter reports an old file without an error, beside a new one. So after a change of its path, the service removes
-the file at the path before. Only a file with the metrics of the service is removed.
+node_exporter would report an old file beside a new one, without an error. So if the configured path changes, the
+service removes the file at the earlier path. The service removes only files that contain its own metrics.
 
-Each reconcile pass replaces the file, so the series of removed resources disappear. If this fails, the pass continues,
-the resident process logs the error once, and the time stamps in the file show its age.
+Each reconcile pass replaces the file, so the series of removed resources disappear. If the file can't be written, the
+pass continues, and the resident process logs the error once. The time stamps in the old file show its age.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from capacityd.worker import metrics
 from capacityd.worker.pass_state import PassStatus
 
 _FIRST_LINE = b"# HELP capacityd_resource_published "
-"""How each file starts that the service has written. The package's postrm has the same text."""
+"""The start of each metrics file. The package's postrm contains the same text."""
 
 _ADVICE = {
     errno.ENOENT: "create the folder (prometheus-node-exporter provides /var/lib/prometheus/node-exporter) and restart"
@@ -33,14 +33,14 @@ _ADVICE = {
     errno.EROFS: f"the sandbox of {UNIT} makes the folder read-only until the service is restarted: {SANDBOX_PAGE}",
     errno.EACCES: "root must own the folder, because the service has no right to other users' files",
 }
-"""Number of an error in writing the file -> advice."""
+"""errno of a failed write -> advice."""
 
 
 def replace(earlier: str | None, config: Config, status: PassStatus) -> MetricsResult | None:
-    """Writes the configured file, and removes the one at an earlier path. Returns an error, or the written path; None
-    if no file is configured and no error has occurred.
+    """Writes the configured file, and removes the file at the earlier path if the path has changed.
 
-    earlier: the path of the last pass; None: it wrote no file. config, status: of this pass.
+    Returns an error or the written path; None if no file is configured and no error has occurred.
+    earlier: the path in the last pass; None if there was none. config, status: those of this pass.
     """
     path = config.settings.textfile
     error = remove(earlier) if earlier and earlier != path else ""
@@ -52,7 +52,7 @@ def replace(earlier: str | None, config: Config, status: PassStatus) -> MetricsR
 
 
 def remove(path: str) -> str:
-    """Removes a file with the service's metrics, if there is one. Returns why it could not be; "" if it was."""
+    """Removes the file if it contains the service's metrics. Returns why this has failed; "" if it has not."""
     try:
         with _path_in_open_folder(path) as path_in_folder:
             if _is_of_service(path_in_folder):
@@ -68,7 +68,7 @@ def _write(path: str, config: Config, status: PassStatus) -> MetricsResult:
     try:
         content = metrics.exposition(config, status)
         with _path_in_open_folder(path) as path_in_folder:
-            # node_exporter runs as another user. It does not read the unfinished file, whose name ends with .new.
+            # All users may read the file, because node_exporter runs as another user. It ignores the unfinished *.new.
             replace_file(path_in_folder, content, 0o644)
     except OSError as e:
         error = f"{path} could not be written: {e.strerror}"
@@ -83,9 +83,9 @@ def _write(path: str, config: Config, status: PassStatus) -> MetricsResult:
 
 @contextmanager
 def _path_in_open_folder(path: str) -> Iterator[str]:
-    """A path of the file that leads through its open folder. Raises OSError.
+    """A path to the file through the file descriptor of its open folder. Raises OSError.
 
-    A link to the folder that another user has made is not followed (linux/opening.py).
+    The folder is not opened through a link that another user has made (linux/opening.py).
     """
     folder, name = os.path.split(path)
     try:
@@ -99,8 +99,7 @@ def _path_in_open_folder(path: str) -> Iterator[str]:
 
 
 def _is_of_service(path: str) -> bool:
-    """Whether this is a file with the service's metrics. A link is not the service's: a pass that writes the file
-    replaces a link. Raises OSError."""
+    """Whether this is a regular file with the service's metrics. The service writes no links. Raises OSError."""
     if not stat.S_ISREG(os.lstat(path).st_mode):
         return False
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as f:

@@ -1,6 +1,6 @@
-"""What a pass leaves for the next one. The service keeps it as one text, and hands it to the next worker.
+"""What a pass leaves for the next pass: a text that the service keeps, and gives to the next worker.
 
-The text is empty after a start of the service, and after a pass without a result. Times are seconds of uptime.
+The text is empty after a start of the service, and after a pass without a result.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from capacityd.worker.pass_state import PassStatus
 
 @dataclass(frozen=True, slots=True)
 class PassMemory:
-    """What a pass leaves for the next one."""
+    """What a pass leaves for the next pass."""
 
     reconcile: Memory = field(default_factory=Memory)
-    """For the next plan."""
+    """The memory for the next plan."""
     status: PassStatus = field(default_factory=PassStatus)
     review: Review | None = None
     """The API server's answer about the identity behind the credentials (node/identity.py)."""
     textfile: str | None = None
-    """The path of the metrics file; None: none is written."""
+    """The path of the metrics file; None if no file is written."""
 
 
 def to_text(memory: PassMemory) -> str:
@@ -34,7 +34,7 @@ def to_text(memory: PassMemory) -> str:
 
 
 def from_text(text: str) -> PassMemory:
-    """The memory in this text; an empty memory if the text is empty, or comes from another version of capacityd."""
+    """Restores the memory from to_text(); an empty memory if the text is empty, or of another version of capacityd."""
     try:
         return from_file(PassMemory, text.encode(), __version__)
     except Malformed:

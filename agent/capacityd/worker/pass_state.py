@@ -1,4 +1,4 @@
-"""state.json: what a pass shows in `status`. No pass reads this file."""
+"""The content of state.json: what `status` shows about the last pass. No pass reads this file."""
 
 from __future__ import annotations
 
@@ -14,44 +14,44 @@ from capacityd.model.waits import Wait
 
 @dataclass(frozen=True, slots=True)
 class PassStatus:
-    """A reconcile pass, for `status`, the journal and the metrics. Times are in seconds since the epoch.
+    """The result of a reconcile pass, for `status`, the journal and the metrics. Times are in seconds since the epoch.
 
-    What is about the Node comes from the last pass that has read it.
+    All data of the Node comes from the last pass that has read the Node.
     """
 
     at: float = 0.0
-    """When the pass ended, before it saved its state; 0.0: no pass has ended yet."""
+    """When the pass ended; 0.0 if no pass has ended yet."""
     reasons: tuple[PassReason, ...] = ()
     readings: Mapping[str, Reading] = field(default_factory=dict)
     """Readings by name, without their details."""
     observe: bool = False
     error: str = ""
-    """Why the Node could not be reconciled; empty if it could."""
+    """Why the pass has failed; "" if it has not."""
     configuration: str = ""
     """The hash of the configuration."""
     expect: Mapping[str, int] = field(default_factory=dict)
     """Name -> expected quantity."""
     waits: tuple[Wait, ...] = ()
-    """Reasons for later passes."""
+    """What later passes wait for."""
     node: str = ""
-    """The Node's name; "": no pass has read the Node yet."""
+    """The Node's name; "" if no pass has read the Node yet."""
     changes: tuple[Change, ...] = ()
-    """The plan's change for each key, with what the Node stores and its annotation lists after the pass."""
+    """The plan's changes. Their stored and published numbers are those after the pass."""
     troubles: tuple[Trouble, ...] = ()
     """What is wrong with the Node."""
     condition: Condition | None = None
-    """The condition on the Node; None: there is none."""
+    """The condition on the Node; None if there is none."""
     condition_denied: str = ""
-    """Why the API server does not store the condition; empty if it does."""
+    """Why the API server does not store the condition; "" if it does."""
     succeeded_at: float | None = None
-    """When a pass last ended without an error; None: not yet."""
+    """When a pass last ended without an error; None if no pass has."""
     read_at: float | None = None
-    """When a pass last read the Node; None: not yet."""
+    """When a pass last read the Node; None if no pass has."""
     written_at: float | None = None
-    """When the Node was last written; None: not yet."""
+    """When a pass last wrote the Node; None if no pass has."""
 
     @property
     def published(self) -> dict[str, int]:
-        """Name -> published number, of the resources without their labels."""
+        """Name -> published number of each resource. Labels are left out."""
         resources = [change for change in self.changes if not change.key.is_label]
         return {change.key.name: change.published for change in resources if change.published is not None}

@@ -1,4 +1,4 @@
-"""The job of one reconcile pass: runs it, and saves what it has found for `status`, the journal and the metrics."""
+"""The job of one reconcile pass: runs the pass, and saves its result for `status`, the journal and the metrics."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from capacityd.worker.runtime_files import CheckedConfig
 from capacityd.worker.selection import host_of, node_of
 
 _RESETS_LIMITS = frozenset({PassReason.CONFIG, PassReason.CREDENTIALS, PassReason.START})
-"""Reasons for a pass that no limit and no denial delays: a person's intent, or new credentials."""
+"""Reasons for a pass whose writes no limit and no denial delays: a person has asked for it, or credentials are new."""
 
 _NEEDS_NODE = frozenset(
     {
@@ -45,18 +45,18 @@ _NEEDS_NODE = frozenset(
         PassReason.START,
     }
 )
-"""Reasons for a pass that reads the Node in any case. The others can only change a reading: if none has changed since
-the last pass, and the Node is watched, the pass sends nothing."""
+"""Reasons for a pass that always reads the Node. All other reasons can only change a reading. If no reading has changed
+and the Node is watched, such a pass sends nothing."""
 
 _HEARTBEAT_SHARE = 0.5
-"""A pass refreshes the condition's heartbeat if it is older than this share of the resync period."""
+"""A pass refreshes the condition's heartbeat when the heartbeat is older than this share of the resync period."""
 
 
 class PassJob:
-    """A pass. The methods that use the machine come last: a test puts a model in their place."""
+    """Runs a pass. The methods that use the machine come last. Tests replace them."""
 
     def __init__(self, folder: str, selection: Selection, request: JobRequest) -> None:
-        """folder: the runtime directory. selection: what the command line selects."""
+        """folder: the runtime directory. selection: the options of the command line."""
         self._folder = folder
         self._selection = selection
         self._request = request
@@ -85,8 +85,10 @@ class PassJob:
         self._finish(end, cache)
 
     def _start_later(self, start_in: float) -> None:
-        """Reads the machine, so that the service becomes ready, but reads the Node later, so that machines that boot
-        together do not send their requests at the same time. start_in: seconds."""
+        """Reads only the machine, so that the service becomes ready. A later pass reads the Node.
+
+        The delay keeps machines that boot together from sending requests at the same time. start_in: seconds.
+        """
         inputs = self._inputs(self._read_machine(None))
         wait = Wait(inputs.uptime + start_in, WaitReason.START_JITTER)
         status = replace(self._status(PassEnd(inputs, self._last.reconcile)), waits=(wait,))
@@ -101,7 +103,7 @@ class PassJob:
         return readings
 
     def _inputs(self, readings: Mapping[str, Reading]) -> Inputs:
-        """What the pass knows besides the Node."""
+        """The inputs of the pass."""
         settings, uptime_now = self._config.settings, self.uptime()
         lower_after = settings.lower_after
         if uptime_now < BOOT_SECONDS:  # drivers and devices may still appear
@@ -129,17 +131,18 @@ class PassJob:
         if target := cache.target:
             self.send(NodeToWatch(target.as_json()))
         self.send(answer)
-        # The last step of a pass: if the file can't be written, nothing else is lost.
+        # The metrics file comes last, so that an error in writing it affects nothing else.
         if metrics_result := metrics_file.replace(last.textfile, self._config, status):
             self.send(metrics_result)
 
     def _show(self, status: PassStatus) -> None:
-        """Saves the state for `status`, which says if the folder is not writable. No decision depends on this file."""
+        """Saves the state for `status`. Ignores errors, because no decision depends on the file, and `status` itself
+        reports a folder that is not writable."""
         with suppress(CapacitydError):
             runtime_files.write_state(self._folder, status)
 
     def _status(self, end: PassEnd) -> PassStatus:
-        """The status of the pass. What is about the Node comes from the last pass that has read it."""
+        """The status of the pass. All data of the Node comes from the last pass that has read the Node."""
         config, now, last = self._config, self.now(), self._last.status
         denied = end.memory.condition_denied
         status = replace(
@@ -159,7 +162,7 @@ class PassJob:
         if outcome is None:
             return status
         node = outcome.node
-        published = published_in(node.annotation)  # in observe mode, the plan is not carried out
+        published = published_in(node.annotation)  # not from the plan, which observe mode does not write
         return replace(
             status,
             node=node.name,
@@ -173,7 +176,7 @@ class PassJob:
             written_at=now if outcome.is_written else last.written_at,
         )
 
-    # What the pass uses of the machine
+    # The methods that use the machine
 
     def now(self) -> float:
         """Seconds since the epoch."""
@@ -184,23 +187,23 @@ class PassJob:
         return uptime()
 
     def active_config(self) -> CheckedConfig:
-        """The active configuration, and the errors of the last check, which may have rejected a newer configuration."""
+        """The active configuration, and the errors of the last check. They may be those of a newer configuration."""
         if saved := runtime_files.read_config(self._folder):
             return saved
-        # There was no room to save the configuration at boot, so this worker reads the files.
+        # The check at boot could not save the configuration, so this worker reads the files.
         loaded = load(self._selection.config)
         return CheckedConfig(loaded.config, tuple(problem.public() for problem in loaded.problems))
 
     def probe(self, node_name: str | None) -> Mapping[str, Reading]:
-        """Reads all resources. node_name: None: it is not known."""
+        """Reads all resources. node_name: None if the name is not known."""
         return probe(self._config, self._host, node_name)
 
     def device_plugins(self) -> frozenset[str] | None:
-        """The names that device plugins have registered; None: their list is unreadable."""
+        """The names that device plugins have registered; None if their list is unreadable."""
         return device_plugin_names(self._host)
 
     def open_node(self, cache: CredentialsCache) -> Node:
-        """The Node. cache: what the last pass knew of the credentials."""
+        """The interface to the Node. cache: contains what the last pass learned about the credentials."""
         return node_of(self._selection, self._config, self._host, cache)
 
     def send(self, message: Message) -> None:

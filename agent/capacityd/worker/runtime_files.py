@@ -1,8 +1,9 @@
-"""The service's files in its runtime directory. Each can be recreated: if a file is lost, only its content is lost.
+"""The service's files in its runtime directory. The service continues without a file that is lost.
 
-config.json: the checked configuration with its errors. All passes use it, so a rejected reload has no effect.
-state.json: the last pass, for `status`. service.json: the resident process's status. service.lock: locked
-while the resident process runs.
+- config.json: the checked configuration and its errors. All passes use this file, so a rejected reload has no effect.
+- state.json: the result of the last pass, for `status`.
+- service.json: the status of the resident process.
+- service.lock: locked while the resident process runs.
 
 Files are replaced atomically. A file from another version of capacityd counts as missing.
 """
@@ -31,22 +32,22 @@ _STATE = "state.json"
 
 @dataclass(frozen=True, slots=True)
 class CheckedConfig:
-    """What the last check has found. It is saved in config.json, so that no pass parses the configuration."""
+    """The result of the last check, as saved in config.json. So a pass need not parse the configuration."""
 
     config: Config
     """The effective configuration."""
     errors: tuple[str, ...] = ()
-    """Errors of the last check, each with its file and line. After a rejected reload, they are in the files that
-    were rejected, not in this configuration."""
+    """Errors of the last check, each with its file and line. After a rejected reload, `config` is the previous
+    configuration, which does not contain these errors."""
 
 
 def runtime_directory() -> str:
-    """The folder of the files: systemd's RuntimeDirectory, or the folder where it would be."""
+    """The folder of the files: systemd's RuntimeDirectory or, outside of the service, its usual path."""
     return os.environ.get("RUNTIME_DIRECTORY", "/run/capacityd").split(":")[0]
 
 
 def read_config(folder: str) -> CheckedConfig | None:
-    """The saved configuration; None if there is no readable one."""
+    """The saved configuration; None if it is missing or unreadable."""
     return _read_or_none(folder, _CONFIG, CheckedConfig)
 
 
@@ -56,7 +57,7 @@ def write_config(folder: str, config: CheckedConfig) -> None:
 
 
 def read_state(folder: str) -> PassStatus:
-    """The last pass's status; an empty one if the file is missing or damaged.
+    """The status of the last pass; an empty status if the file is missing or damaged.
 
     Raises CapacitydError if the file exists but can't be read.
     """
@@ -70,32 +71,32 @@ def read_state(folder: str) -> PassStatus:
 
 
 def write_state(folder: str, status: PassStatus) -> None:
-    """Saves the status for `status`. Raises CapacitydError."""
-    _write(folder, _STATE, status, 0o644)  # `status` works without root; the state contains no secret
+    """Saves the status of the last pass. Raises CapacitydError."""
+    _write(folder, _STATE, status, 0o644)  # any user may run `status`; the file contains no secret
 
 
 def remove_state(folder: str) -> None:
-    """Removes the last pass's state, if there is one and this user may."""
+    """Removes the file with the status of the last pass. Ignores errors."""
     with suppress(OSError):
         os.unlink(os.path.join(folder, _STATE))
 
 
 def read_service(folder: str) -> ServiceStatus | None:
-    """The resident process's last status, even if the process has ended; None if there is no readable one."""
+    """The last status of the resident process, even if the process has ended; None if it is missing or unreadable."""
     return _read_or_none(folder, SERVICE_STATUS, ServiceStatus)
 
 
 def why_unwritable(folder: str) -> str:
-    """Why the folder looks unwritable, checked without writing; "" if it looks writable."""
+    """Why the folder is probably not writable; "" if it is. Writes nothing."""
     code = write_error(folder)
     return os.strerror(code) if code else ""
 
 
 def running(folder: str) -> ServiceStatus | None:
-    """The status of the service, if it is running: if the kernel's list of locks, proc_locks(5), contains its lock.
-    NO_STATUS if the service has not written a readable one yet.
+    """The status of the running service; NO_STATUS if it has not written a status yet; None if it is not running.
 
-    Only root may open the lock file, because any process that opens it could prevent the service from starting.
+    The service is running if the kernel's list of locks (proc_locks(5)) contains its lock. Only root may open the lock
+    file itself, because any process that opens it could prevent the service from starting.
     """
     try:
         file = os.stat(os.path.join(folder, "service.lock"))
@@ -103,7 +104,7 @@ def running(folder: str) -> ServiceStatus | None:
             locks = f.read()
     except OSError:
         return None
-    lock = f" {os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino} "  # as in proc_locks(5)
+    lock = f" {os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino} "  # proc_locks(5)
     return (read_service(folder) or NO_STATUS) if lock in locks else None
 
 
@@ -116,7 +117,7 @@ def _read_or_none(folder: str, name: str, content_type: type[_T]) -> _T | None:
 
 
 def _write(folder: str, name: str, value: object, mode: int) -> None:
-    """Replaces a file. Raises CapacitydError if it can't be written (a full or read-only file system)."""
+    """Replaces a file. Raises CapacitydError if the file can't be written."""
     path = os.path.join(folder, name)
     try:
         replace_file(path, to_file(value, __version__), mode)

@@ -13,21 +13,21 @@ from capacityd.schema.config import Config
 def host_of(selection: Selection) -> Host:
     """The machine to read: this one or a recording. Raises UsageError if the file is not a recording."""
     if selection.machine is not None:
-        from capacityd.host.recording.replay import load as load_recording  # 10 ms, for this option only
+        from capacityd.host.recording.replay import load as load_recording  # takes 10 ms
 
         return load_recording(selection.machine)
     return LiveHost()
 
 
 def node_name_of(selection: Selection, config: Config) -> str | None:
-    """The Node's name, if it is known without a request; None if only the credentials say it."""
+    """The Node's name from the option or the configuration; None if only the credentials determine it."""
     return selection.node_name or config.settings.node_name
 
 
 def node_of(selection: Selection, config: Config, host: Host, cache: CredentialsCache | None = None) -> Node:
-    """The Node, in a file or on the API server. Raises NodeError.
+    """The interface to the Node, in a file or on the API server. Raises NodeError.
 
-    cache: may contain an earlier pass's review: the API server's answer about the identity behind the credentials.
+    cache: may contain the review of an earlier pass, the API server's answer about the identity of the credentials.
     """
     if selection.node_file is not None:
         return open_node_file(selection.node_file)

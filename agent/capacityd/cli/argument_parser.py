@@ -9,17 +9,17 @@ from typing import Any, NoReturn
 
 
 class ArgumentParser(argparse.ArgumentParser):
-    """A program's parser, or a command's. Commands without a help text are internal: no message names them."""
+    """The parser of a program or a command. Messages do not name commands without a help text."""
 
     def __init__(self, **options: Any) -> None:
-        """options: those of argparse. An abbreviation of an option is an error."""
+        """options: as in argparse. An abbreviated option is an error."""
         super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **options)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """Parses as argparse does. For an unknown option that is similar to a known one, ends the program with an
-        error that suggests the known one.
+        """Parses as argparse does. If an unknown option is similar to a known option, ends the program with an error
+        that suggests the known option.
 
-        argparse calls this method of the program's parser and of the command's parser. Each suggests its own options.
+        argparse calls this method of the program's parser, and of the command's parser. Each suggests its own options.
         """
         parsed, unknown = super().parse_known_args(args, namespace)
         for argument in unknown:
@@ -29,7 +29,7 @@ class ArgumentParser(argparse.ArgumentParser):
         return parsed, unknown
 
     def _check_value(self, action: argparse.Action, value: str) -> None:
-        """Unlike argparse's method, suggests the nearest command."""
+        """Checks a value as argparse does. For an unknown command, suggests the nearest command."""
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
             commands = [command.dest for command in action._choices_actions]
             near = get_close_matches(value, commands, n=1)

@@ -9,7 +9,7 @@ from capacityd.schema.config import Config
 
 
 def config_of(selection: Selection) -> Config:
-    """The configuration; tells the user if it has no resources. Raises ConfigError with all errors if there are any."""
+    """Loads the configuration, and tells the user if it has no resources. Raises ConfigError with all errors."""
     config = load(selection.config).require()
     if not config.resources:
         print_message(nothing_configured(selection))

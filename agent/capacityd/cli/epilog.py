@@ -31,7 +31,7 @@ def epilog(
 
 
 def _aligned(rows: Sequence[tuple[str, str]], before_meaning: str = "") -> list[str]:
-    """A line for each pair, with the meanings below each other."""
+    """A line for each pair, with the meanings in one column."""
     width = max(len(name) for name, _ in rows)
     return [f"  {name:<{width}}  {before_meaning}{meaning}" for name, meaning in rows]
 

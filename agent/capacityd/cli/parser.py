@@ -19,16 +19,16 @@ COMMANDS = {
     "status": ("cli.commands.status", "show the service's state, its last readings and its errors"),
     "config": ("cli.commands.config", "check the configuration, or show the merged result"),
 }
-"""Name -> the module with a function of this name, relative to the package; and the command's description."""
+"""Name -> the module, relative to the package, and a description. The module has a function with the command's name."""
 
 INTERNAL_COMMANDS = {"leftover": "cli.commands.leftover"}
-"""Name -> module, for the package's command. --help does not list it."""
+"""Name -> module, for a command that only the Debian package runs. --help does not list it."""
 
 
 def command_parser() -> argparse.ArgumentParser:
     """Returns the parser. The manual and the shell completions are generated from it as well."""
-    # Common options may stand before and after the command. SUPPRESS: a command's parser sets no default. A default
-    # would replace the value of an option before the command.
+    # Common options may stand before or after the command. With SUPPRESS, a command's parser sets no defaults, which
+    # would replace the values of options before the command.
     common = ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     _add_common(common)
     parser = ArgumentParser(
@@ -36,8 +36,8 @@ def command_parser() -> argparse.ArgumentParser:
         description="Publishes this machine's static hardware as extended resources of its own\nKubernetes Node.",
         epilog=f"{program_epilog()}\n\nFor more: capacityd COMMAND --help, man capacityd, man capacityd.toml",
     )
-    # Not with parents=[common]: then this parser and the commands' parsers would share the objects of these options,
-    # and set_defaults() below would set defaults for all parsers.
+    # With parents=[common], this parser and the commands' parsers would share the objects of the options. Then
+    # set_defaults() below would set defaults for all parsers.
     _add_common(parser)
     parser.add_argument("--version", action="version", version=f"capacityd {__version__}")
     parser.set_defaults(config=None, machine=None, node_file=None, kubeconfig=None, node_name=None, json=False)
@@ -80,7 +80,7 @@ def command_parser() -> argparse.ArgumentParser:
         choices=["check", "show"],
         help="check: list all errors; show: the merged result",
     )
-    commands.add_parser("leftover", parents=[common])  # for the package; hidden from --help
+    commands.add_parser("leftover", parents=[common])  # for the Debian package; hidden from --help
     return parser
 
 

@@ -15,7 +15,7 @@ from capacityd.model.text import printable
 
 
 def run_command(command: Callable[[], int]) -> int:
-    """Calls the command, prints its error for the user if it raises one, and returns the exit status.
+    """Calls the command and returns the exit status. If the command raises an error for the user, prints the error.
 
     command: parses the arguments, does the work and returns the exit status.
     """
@@ -41,10 +41,9 @@ def run_command(command: Callable[[], int]) -> int:
 def exit_process(status: int) -> int:
     """Returns the exit status, for sys.exit().
 
-    Does not return if a thread still waits, for a server or for hardware that does not respond: then it ends the
-    process. Before Python 3.14, an interpreter that finalizes ends a thread by unwinding the thread's stack. A library
-    whose frames cannot be unwound aborts the process with SIGABRT. From version 36 on, the `kubernetes` client calls
-    such a library (pydantic, in Rust).
+    If another thread still waits for a server or for hardware, ends the process instead of returning. Before Python
+    3.14, an interpreter at its end unwinds the stacks of such threads. Frames of pydantic (in Rust), which the
+    `kubernetes` client uses from version 36 on, cannot be unwound: the process would abort with SIGABRT.
     """
     if threading.active_count() == 1:
         return status

@@ -1,6 +1,6 @@
 """probe --as-service: runs the probe again through systemd-run, with the sandbox settings of the service's unit.
 
-Programs, files and folders may differ inside the sandbox, so this shows what the service can read.
+The result shows what the service can read: programs, files and folders may differ inside the sandbox.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from capacityd.linux.sandbox import UNIT
 from capacityd.linux.unit import assignments
 from capacityd.model.errors import CapacitydError, UsageError
 
-# Prefixes of the unit's settings for starting, stopping and watching the service. All others define the sandbox.
+# Prefixes of the unit's settings for starting, stopping and watching the service. All other
+# settings define the sandbox.
 _LIFECYCLE_PREFIXES = (
     "Exec",
     "FileDescriptorStore",
@@ -68,7 +69,7 @@ def _probe_arguments(options: Options) -> tuple[list[str], list[str]]:
     arguments.append(f"--config={config}")
     # In this setting, a space or a colon would end the path. Backslash and quote are special, too (systemd.syntax(7)).
     escaped = "".join(f"\\{char}" if char in ' :\\"' else char for char in config)
-    # The sandbox may hide the configuration's folder. "-": the path need not exist.
+    # The sandbox may hide the configuration's folder. "-" means that the path need not exist.
     return arguments, [f"BindReadOnlyPaths=-{escaped}"]
 
 
@@ -77,7 +78,7 @@ def _service_settings() -> list[str]:
     unit = _run(["systemctl", "cat", "--no-pager", UNIT], output=subprocess.PIPE)
     if unit.returncode:
         raise CapacitydError(f"could not read the unit {UNIT}: {unit.stderr.strip()}")
-    # RuntimeDirectory= makes this folder writable for the service, but is left out as a lifecycle setting. "-": the
+    # unit_settings() leaves out RuntimeDirectory=, which makes this folder writable for the service. "-" means that the
     # folder need not exist.
     return [*unit_settings(unit.stdout), "ReadWritePaths=-/run/capacityd"]
 
@@ -90,7 +91,7 @@ def unit_settings(text: str) -> Iterator[str]:
 
 
 def _run(command: list[str], output: int | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs a program. output: where its standard output and standard error go; None: to those of this process."""
+    """Runs a program. output: where its standard output and standard error go. None: to the streams of this process."""
     try:
         return subprocess.run(command, check=False, stdout=output, stderr=output, text=True)
     except OSError as e:

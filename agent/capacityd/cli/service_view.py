@@ -1,4 +1,4 @@
-"""Warnings of `config check` about files that root can use in a shell, but that the service cannot or does not use."""
+"""Warnings of `config check` about programs and files that the service cannot or does not use, although root can."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from capacityd.node.kubelet_kubeconfig import find_kubelet_kubeconfig
 from capacityd.schema.config import Config, Resource, Table
 
 _TIMEOUT = 5.0
-"""Seconds for a look at a path."""
+"""Seconds for the check of a path."""
 _RUNS_TEXT = re.compile(r".*sh|python[0-9.]*")
 """Names of programs that run the text after the option -c."""
 _TEXT_OPTION = re.compile("-[a-z]*c")
@@ -30,7 +30,7 @@ _TEXT_OPTION = re.compile("-[a-z]*c")
 def service_problems(config: Config, kubeconfig: str | None) -> Iterator[Problem]:
     """Yields a problem for each program or file in the configuration that the service cannot or does not use.
 
-    kubeconfig: the command line's option; None for the configured one or, by default, the kubelet's.
+    kubeconfig: the option --kubeconfig. None: the configured kubeconfig or, by default, the kubelet's.
     """
     for place, check in _checks(config, kubeconfig or config.settings.kubeconfig):
         message = text_within(_TIMEOUT, check)
@@ -48,7 +48,7 @@ def service_problems(config: Config, kubeconfig: str | None) -> Iterator[Problem
 
 
 def node_name_error(config: Config, kubeconfig: str | None) -> str:
-    """Why the credentials exclude the configured node_name; "" if they do not, or if they can't be read.
+    """The error if the credentials are those of another Node than node_name; "" if they are not, or can't be read.
 
     kubeconfig: as in service_problems().
     """
@@ -84,8 +84,8 @@ def _checks(config: Config, kubeconfig: str | None) -> Iterator[tuple[Problem, C
 
 
 def _key_by_path(resource: Resource) -> dict[str, str]:
-    """Each path that the resource reads or looks for -> the resource's key that contains the path. A path in `when` is
-    absolute and has no wildcard (config/keys.py)."""
+    """Each path that the resource reads or tests -> the resource's key with the path. A path in `when` is absolute and
+    has no wildcard (config/keys.py)."""
     keys = dict.fromkeys(resource.when_paths, "when")
     if resource.detector == "file":
         keys |= {str(table.settings["path"]): "file" for table in resource.tables}
@@ -112,16 +112,16 @@ def _hidden(path: str, sandbox: Sandbox) -> str:
 
 
 def _unusable_command(command: tuple[str, ...], sandbox: Sandbox) -> str:
-    """Why the service does not run a command, or may get another result than root in a shell; "" if neither."""
+    """Why the service does not run a command, or may get another result than root; "" if it runs and gets the same."""
     if flaw := flaw_of_command(command, SERVICE_TRUST):
         return f"the service does not run {command[0]}, because {flaw}"
     return next((hidden_text(word) for word in command if word.startswith("/") and sandbox.hides(word)), "")
 
 
 def _unusable_kubeconfig(path: str, sandbox: Sandbox) -> str:
-    """Why the service cannot or does not use the kubeconfig; "" if it does."""
+    """Why the service cannot or does not use the kubeconfig; "" if nothing prevents it."""
     try:
-        # Only for its errors. plugin_timeout=None: an exec plugin is checked, but not run.
+        # Only the errors are of interest. plugin_timeout=None: an exec plugin is checked, but not run.
         load(path, plugin_timeout=None, trust=SERVICE_TRUST)
     except CredentialsNotTrusted as e:
         return str(e)

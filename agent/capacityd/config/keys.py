@@ -21,7 +21,7 @@ UNAME_MACHINES = {
     **dict.fromkeys(("arm", "armhf"), "armv7l"),
     **dict.fromkeys(("386", "i386", "x86"), "i686"),
 }
-"""Another name of an architecture, such as Kubernetes uses -> the name that uname -m prints."""
+"""Name of an architecture in other programs, such as Kubernetes -> the name that uname -m prints."""
 _ARCHITECTURE = Mistake(
     f"^({'|'.join(UNAME_MACHINES)})$",
     lambda text: f'is not an architecture of uname -m; write "{UNAME_MACHINES[text]}"',

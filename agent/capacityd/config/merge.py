@@ -33,7 +33,7 @@ class _Merged:
     broken: dict[str, str] = field(default_factory=dict)
     """Invalid name of a resource -> what is wrong with the name."""
     complete: bool = True
-    """Whether all resources are known. If not, nothing is removed from the Node, because it may belong to an unknown
+    """Whether all resources are known. If not, nothing is removed from the Node: a key may belong to an unknown
     resource."""
 
 
@@ -44,7 +44,7 @@ def parse(
     texts: Mapping[str, str],
     private: Collection[str],
 ) -> Loaded:
-    """Merges documents, which are pairs of file and content, and parses the result. Later documents override earlier.
+    """Merges documents (pairs of file and content) and parses the result. Later documents override earlier ones.
 
     If two documents define a resource, only the later definition is checked. If it has a problem, the resource is
     broken: the earlier definition is outdated.

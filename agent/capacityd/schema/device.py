@@ -65,7 +65,7 @@ def is_system(_: Host, device: Device) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class RequiredSubsystem:
-    """A key that every table must contain. Its value is the exact names of the udev subsystems to search.
+    """A key that every table must contain. It lists the exact names of the udev subsystems to search.
 
     Only these subsystems are enumerated, and only their events start a pass. Resource.texts_for() returns their names.
     """

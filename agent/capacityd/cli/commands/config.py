@@ -41,7 +41,7 @@ def _check(loaded: Loaded, options: Options) -> int:
             }
         )
         return 2 if problems else 0
-    # located() is "FILE:LINE: MESSAGE". There is no prefix "capacityd: ", so that editors can parse it.
+    # located() is "FILE:LINE: MESSAGE". Editors can parse such a line, so it gets no prefix "capacityd: ".
     for warning in warnings:
         print(printable(warning.located("warning: ")), file=sys.stderr)
     for problem in problems:
@@ -67,7 +67,7 @@ def _as_dict(problem: Problem) -> dict[str, object]:
 
 
 def _folders(loaded: Loaded) -> Iterator[str]:
-    """Yields a line for each searched folder that exists; for all of them if no file was read."""
+    """Yields a line for each searched folder that exists. If no file was read, also for folders that do not exist."""
     for folder, names in loaded.folders.items():
         if names is not None:  # the folder exists
             yield f"  {folder}: {', '.join(names) or 'no file'}"
@@ -99,7 +99,7 @@ def show_json(loaded: Loaded) -> dict[str, object]:
     return {
         "files": list(loaded.files),
         "hash": loaded.config.digest,
-        "resources": {},  # replaced by the next line if there is any
+        "resources": {},  # replaced by the next line if there are resources
         **{table: dict(values) for table, values in loaded.values.items()},
         "origins": dict(loaded.origins),
     }

@@ -20,7 +20,7 @@ _OVERVIEW_ROWS = 8
 def devices(options: Options) -> int:
     """Lists the devices of each detector, or of one. Raises UsageError for a detector without devices.
 
-    Says on standard error which devices could not be listed. If there are any, returns exit status 4.
+    If devices could not be listed, says so on standard error and returns exit status 4.
     """
     if options.toml and options.json:
         raise UsageError("--toml and --json cannot be combined")
@@ -42,7 +42,7 @@ def devices(options: Options) -> int:
             print_devices(listing, limit=None if options.detector else _OVERVIEW_ROWS)
     flawed = [listing for listing in listings if listing.flaws]
     for listing in flawed:
-        flaws = listed(listing.flaws, most=1)  # the first one and the number of the others: many devices may have one
+        flaws = listed(listing.flaws, most=1)  # the first flaw and the number of other flaws, because there may be many
         print_message(f"{listing.detector.name}: not everything could be listed: {flaws}")
     return 4 if flawed else 0
 

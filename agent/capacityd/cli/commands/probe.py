@@ -59,9 +59,10 @@ def probe(options: Options) -> int:
 
 
 def _identified(selection: Selection, config: Config, host: Host) -> str | None:
-    """The Node's name according to the credentials or the file, if the `when` of a resource tests it.
+    """The Node's name according to the credentials or the file, if the `when` of a resource tests the name.
 
-    None if none does, if the machine is a recorded one, or if the name is not known. Then tells the user why.
+    Returns None if no resource does, or for a recorded machine without a file. If the name is not known, tells the user
+    why and returns None.
     """
     is_tested = any(test.key == "node_name" for resource in config.resources for test in resource.when)
     if not is_tested or (selection.machine is not None and selection.node_file is None):

@@ -47,8 +47,8 @@ def apply(options: Options) -> int:
 
 
 def withdraw(options: Options) -> int:
-    """Removes everything that the Node's annotation lists, and the condition. Returns exit status 4 if a key stays: it
-    is another writer's, or the API server denies its removal."""
+    """Removes everything that the Node's annotation lists, and the condition. Returns exit status 4 if a key stays,
+    because another writer has set it or the API server denies its removal."""
     writes = not options.dry_run
     refuse_combinations(options, writes=writes)
     if writes:
@@ -67,7 +67,7 @@ def withdraw(options: Options) -> int:
     _log(options, outcome)
     _print(options, outcome, config)
     if writes and options.selection.node_file is None:
-        runtime_files.remove_state(runtime_files.runtime_directory())  # `status` would show what was withdrawn
+        runtime_files.remove_state(runtime_files.runtime_directory())  # so that `status` shows no withdrawn resources
         if config.settings.textfile and (error := metrics_file.remove(config.settings.textfile)):
             print_message(f"{error}: delete it")
     stays = [change for change in outcome.plan.changes if not change.action.writes and change.stored.capacity]
@@ -78,9 +78,10 @@ def withdraw(options: Options) -> int:
 
 
 def _refuse_beside_service(options: Options, instead: str, alternative: str) -> None:
-    """Raises UsageError if the service runs, unless the Node is in a file: there is one writer on a machine.
+    """Raises UsageError if the service runs, because only one process may write the Node. Allows a Node in a file.
 
-    instead: what to do instead, before the advice to stop the service. alternative: which command writes nothing.
+    instead: what the message says before the advice to stop the service. alternative: advice to use a command that
+    writes nothing.
     """
     if options.selection.node_file is not None:
         return
@@ -128,7 +129,8 @@ def _run(one_pass: Pass) -> Outcome:
     if end.error is not None:
         raise end.error
     if end.outcome is None:
-        raise CapacitydError("the pass has sent nothing")  # not without a memory of an earlier pass
+        # This can't happen: only a pass that remembers an earlier pass sends nothing.
+        raise CapacitydError("the pass has sent nothing")
     for warning in end.outcome.warnings:
         print_message(warning)
     return end.outcome
@@ -152,7 +154,7 @@ def _exit_status(options: Options, plan: Plan) -> int:
 
 
 def _log(options: Options, outcome: Outcome) -> None:
-    """Writes what a command has changed to the journal, and who ran the command: with sudo, the user of sudo."""
+    """Writes to the journal what a command has changed, and who ran the command (with sudo: who called sudo)."""
     if options.selection.node_file is not None:
         return
     with suppress(ImportError):  # without systemd's library, the command works without the journal

@@ -23,12 +23,12 @@ from capacityd.model.text import printable
 from capacityd.schema.device import DeviceDetector
 
 _NO_VALUE = ("ENODATA", "EINVAL", "EOPNOTSUPP", "ENODEV")
-"""Names of the errors of files whose value the driver does not support, or is too long."""
+"""Errors that mean that a file has no value, or a value that is too long."""
 _MAX_PATHS = 5  # number of paths to list in a message
 
 
 def record(options: Options) -> int:
-    """Writes the recording: of this machine or, with --machine, of a recorded one, to redact it later.
+    """Writes a recording of this machine. With --machine, writes a copy of a recording, for example to redact it.
 
     Raises UsageError if the file exists, or can't be written.
     """
@@ -37,7 +37,7 @@ def record(options: Options) -> int:
             raise UsageError(f"{options.file} is not a regular file; - is standard output")
         if not options.force:
             raise UsageError(f"{options.file} exists; choose another name, or replace it with --force")
-    unreadable: dict[str, list[str]] = {}  # a copy lacks the same paths as its original, for which they were listed
+    unreadable: dict[str, list[str]] = {}  # empty for a copy: the paths were listed when the original was recorded
     host: Host
     if options.selection.machine is None:
         host = LiveHost()
@@ -48,7 +48,8 @@ def record(options: Options) -> int:
         recording = read_recording(options.selection.machine)
         host = RecordedHost(recording)
     if not (options.keep_serials or recording.get("redacted")):
-        # The machine id is in no recorded file, but may be a part of other texts. This also sets "redacted".
+        # The machine id is in no recorded file, but may be a part of other texts. The call also sets
+        # "redacted".
         recording = without_identifiers(recording, [machine_id(host)])
     size = _write(options.file, recording)
     for error, paths in sorted(unreadable.items()):
@@ -72,7 +73,7 @@ def _report(options: Options, recording: Recording, size: int, unreadable: dict[
 
 
 def _devices(recording: Recording) -> int:
-    """The number of recorded devices, also of those that udev does not know: each has a link to its subsystem."""
+    """The number of recorded devices. Each device has a link to its subsystem, even a device unknown to udev."""
     links = recording.get("links", {})
     return len([path for path in links if path.startswith("/sys/devices/") and path.endswith("/subsystem")])
 
@@ -94,7 +95,7 @@ def _unreadable(recording: Recording) -> dict[str, list[str]]:
 
 
 def _write(path: str, recording: Recording) -> int:
-    """Writes everything or nothing: sorted, compressed if the name ends with .gz. Returns the size in bytes."""
+    """Writes everything or nothing. Compresses the file if its name ends with .gz. Returns the size in bytes."""
     text = json.dumps(recording, indent=1, sort_keys=True) + "\n"  # ASCII: json escapes all other characters
     if path == "-":
         sys.stdout.write(text)
@@ -103,7 +104,7 @@ def _write(path: str, recording: Recording) -> int:
     if path.endswith(".gz"):
         content = gzip.compress(content, mtime=0)  # without a time, so that equal recordings give equal files
     try:
-        umask = os.umask(0)  # the umask can't be read without a change
+        umask = os.umask(0)  # the umask can be read only by changing it
         os.umask(umask)
         replace_file(path, content, mode=0o666 & ~umask)  # the mode of a file that open() creates
     except OSError as e:

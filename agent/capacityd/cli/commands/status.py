@@ -25,7 +25,7 @@ from capacityd.worker.pass_state import PassStatus
 
 
 def status(options: Options) -> int:
-    """Prints the service's state. Returns exit status 1 if it is not running, 4 if there is a problem.
+    """Prints the service's state. Returns exit status 1 if the service is not running, 4 if there is a problem.
 
     Raises UsageError for an option that selects another machine or Node.
     """
@@ -51,7 +51,7 @@ def status(options: Options) -> int:
 def _report(directory: str, now: float, current_uptime: float, unit: UnitState | None) -> StatusReport:
     """The report. directory: the runtime directory. now: in seconds since the epoch."""
     service = runtime_files.running(directory)
-    # A service that has ended leaves its last status. The errors in it about configuration and metrics still hold.
+    # A service that has ended leaves its last status. Its errors about the configuration and the metrics still hold.
     last_status = service or runtime_files.read_service(directory) or NO_STATUS
     running_status = service or NO_STATUS
     last_pass, why_unreadable = _read_state(directory)
@@ -60,7 +60,7 @@ def _report(directory: str, now: float, current_uptime: float, unit: UnitState |
     stale_reason = why_unreadable
     if service and not stale_reason:
         stale_reason = _stale_reason(directory, running_status, current_uptime)
-    # In the files, a time of 0.0 and an empty text mean that there is none.
+    # In the service's files, 0.0 means "no time", and "" means "no text".
     return StatusReport(
         node=last_pass.node or None,
         observe=last_pass.observe,
@@ -102,10 +102,10 @@ def _read_state(directory: str) -> tuple[PassStatus, str]:
 
 
 def _changed_files(read_files: ConfigFiles | None, active_hash: str) -> tuple[str, ...]:
-    """The files that make the configuration differ from the active one.
+    """The changed files, if the configuration differs from the active configuration.
 
-    A changed file that this user may not read counts, because its content can't be compared. read_files: those that the
-    service has read; None: no service runs, or it has read none. active_hash: of the active configuration.
+    Files that this user may not read count as different. read_files: the files that the service has read; None if no
+    service runs, or if it has read no files. active_hash: the hash of the active configuration.
     """
     if read_files is None:
         return ()
@@ -128,10 +128,10 @@ def _starts_at_boot(unit: UnitState | None) -> bool | None:
 def _waits_until_next_pass(
     last_pass: PassStatus, service: ServiceStatus, now: float, uptime: float
 ) -> tuple[Wait, ...]:
-    """The last pass's waits, earliest first; empty without a service: then no pass will do what waits.
+    """The last pass's waits, earliest first. Empty if no service runs, because then no pass ends the waits.
 
-    What waits is done by a pass, so a wait that ends before the next pass lasts until that pass. now: in seconds since
-    the epoch. uptime: the machine's, in seconds.
+    Only a pass ends a wait, so each wait lasts at least until the next pass. now: in seconds since the epoch. uptime:
+    the machine's, in seconds.
     """
     if service is NO_STATUS:
         return ()

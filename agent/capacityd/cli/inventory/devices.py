@@ -33,7 +33,7 @@ class DeviceListing:
 
     @property
     def flaws(self) -> tuple[str, ...]:
-        """Why devices may be missing, and which entries may not count as devices; empty if the list is right."""
+        """Why devices may be missing, and which entries may not count as devices; empty if neither is the case."""
         devices = [entry.device for entry in self.entries]
         uncertain = [f"{device.name}: {device.uncertain_because}" for device in devices if device.uncertain_because]
         return (self.error, *uncertain) if self.error else tuple(uncertain)

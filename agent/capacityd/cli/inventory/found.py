@@ -1,4 +1,4 @@
-"""Reads the devices of detectors, each detector in a child process: a read that hangs concerns only its detector."""
+"""Reads the devices of detectors, each detector in a child process. So a read that hangs affects only its detector."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Unread:
 
     reason: str
     possible: tuple[str, ...] = ()
-    """The values that are possible; empty: any value."""
+    """The possible values; empty if any value is possible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class FoundDevice:
     unread: Mapping[str, Unread]
     """The keys whose values could not be read."""
     uncertain_because: str
-    """Why it is uncertain whether the device counts: it has disappeared, or may be another path to a listed device; ""
-    if it counts."""
+    """Why it is uncertain whether the device counts; "" if it is certain. The device may have disappeared, or may be
+    another path to a listed device."""
     vendor: str
     """The vendor's name for people, from the hardware database, hwdb(7), or the device itself; "" if unknown."""
     model: str
@@ -83,14 +83,14 @@ class FoundDevices:
 
 
 def find_all(host: Host, detectors: Sequence[DeviceDetector]) -> dict[str, FoundDevices]:
-    """A detector's name -> its devices. If a detector does not end in time, its devices are unknown."""
+    """Name of each detector -> its devices. If a detector does not end in time, it has an error and no devices."""
     running: dict[int, Child] = {}  # file descriptor of the child's pipe -> child, as wait_for_any() requires
     found: dict[str, FoundDevices] = {}
     # A child that is blocked for some seconds is killed. After MAX_BUSY, a child is killed even if it uses a processor.
     busy_until = time.monotonic() + MAX_BUSY
     try:
         for detector in detectors:
-            # start_child() needs a resource. This one is not configured, and only its detector is used below.
+            # start_child() needs a resource. This resource only names the detector.
             resource = Resource(f"devices/{detector.name}", detector=detector.name, tables=())
             read = partial(find, host, detector)
             started = start_child(resource, read, explain=True, busy_until=busy_until)
@@ -101,7 +101,7 @@ def find_all(host: Host, detectors: Sequence[DeviceDetector]) -> dict[str, Found
         while running:
             for child in wait_for_any(running):
                 del running[child.pipe]
-                result = child.finish(FoundDevices | Unknown)  # one of the two types
+                result = child.finish(FoundDevices | Unknown)
                 found[child.resource.detector] = _not_found(result) if isinstance(result, Unknown) else result
     finally:
         for child in running.values():
@@ -166,8 +166,7 @@ def _why_gone(host: Host, device: Device) -> str:
 
 
 def _names(host: Host, detector: DeviceDetector, device: Device, values: Mapping[str, Value]) -> tuple[str, str]:
-    """Vendor and model from the hardware database, hwdb(7), in which udev looks up the ids of a vendor; otherwise from
-    the device itself; "" if unknown."""
+    """Vendor and model from udev's hardware database, hwdb(7), or else from the device itself; "" if unknown."""
     own_vendor = _name_in(values, detector.vendor_name_key)
     own_model = _name_in(values, detector.model_name_key)
     if not own_model:

@@ -16,7 +16,7 @@ from capacityd.schema.value_types import Amount, Flag, HexId, Kind, Text
 
 _ONLY_IN_BRACKETS = GLOB_CHARACTERS | {"|", ","}
 """Characters that some keys accept as plain text only in brackets, such as a[,]b. Outside of brackets, such a key
-reports "|" and "," as a mistake: the user may have meant a list of names (SEVERAL_NAMES in schema/mistakes.py)."""
+rejects "|" and ",", because the user may have meant a list of names (SEVERAL_NAMES in schema/mistakes.py)."""
 
 
 def match_tests(tests: Sequence[KeyMatcher], device: FoundDevice) -> MatchResult:
@@ -42,7 +42,7 @@ class TomlSelector:
 class DeviceIndex:
     """Indexes a machine's devices by their values, so that selectors for 10,000 devices are found in linear time.
 
-    complete: whether these are all devices.
+    complete: whether devices contains all devices of the machine.
     """
 
     def __init__(self, detector: DeviceDetector, devices: Sequence[FoundDevice], *, complete: bool) -> None:
@@ -50,7 +50,7 @@ class DeviceIndex:
         self.defaults = key_matchers(detector, {})  # the detector's own tests, which apply to an empty table
         self._complete = complete
         self._devices = devices
-        self._by_value: dict[tuple[str, str], list[FoundDevice]] = {}  # key and folded value -> devices with it
+        self._by_value: dict[tuple[str, str], list[FoundDevice]] = {}  # key and folded value -> devices with this value
         self._unread: dict[str, list[FoundDevice]] = {}  # key -> devices whose value could not be read
         for device in devices:
             for key in detector.keys:
@@ -62,7 +62,7 @@ class DeviceIndex:
         self._selectors: dict[tuple[tuple[str, Value], ...], TomlSelector] = {}
 
     def select(self, wanted: Mapping[str, Value]) -> TomlSelector:
-        """The selector for devices with these values, each as from _wanted_value()."""
+        """The selector for devices with these values. wanted: key -> value, as from _wanted_value()."""
         items = tuple(wanted.items())
         if items not in self._selectors:
             self._selectors[items] = self._new_selector(wanted)
@@ -75,7 +75,7 @@ class DeviceIndex:
             table[key] = "" if value == "" else exact_match(self.detector.keys[key].kind, value)
         tests = key_matchers(self.detector, table)
         results = [match_tests(tests, device).matches for device in self._candidates(wanted)]
-        is_exact = self._complete and None not in results  # None: a value that decides could not be read
+        is_exact = self._complete and None not in results  # None: it is unknown whether a device matches
         toml = toml_line(self.detector.name, table)
         return TomlSelector(toml, table=table, count=results.count(True) if is_exact else None)
 
@@ -111,12 +111,12 @@ def unique_selector(index: DeviceIndex, device: FoundDevice) -> TomlSelector:
 
 
 def _least_identifying_keys(detector: DeviceDetector) -> int:
-    """The number of identifying keys that a selector for one device has at least.
+    """The minimum number of identifying keys in a selector for one device.
 
-    If the identifying keys begin with keys of the model, the first key alone is too vague, even if it matches only one
-    device now. The selector has all keys of the model at the beginning of the identifying keys. If they are not the
-    whole model, it also has the next key. For pci, vendor and device are the whole model. For udev, subsystem is a part
-    of the model, so a selector has subsystem and name.
+    The identifying keys may begin with keys of the model. One key of the model is too vague, even if it matches only
+    one device now. So a selector contains all of these keys. If the model has further keys, the selector also contains
+    the next identifying key. For pci, a selector contains vendor and device, which are all keys of the model. For udev,
+    a selector contains subsystem, which is one of several keys of the model, and name.
     """
     shared = 0
     for key, model_key in zip(detector.identifying_keys, detector.model_keys, strict=False):
@@ -138,7 +138,7 @@ def kind_selector(index: DeviceIndex, device: FoundDevice) -> TomlSelector:
             return TomlSelector("", reason=f"{key}: {device.unread[key].reason}")
     non_default = _non_default_values(index, device)
     values = {key: _wanted_value(detector, device, key) for key in detector.model_keys}
-    # A value of None, which TOML can't match, is in neither of these two.
+    # A value is None if TOML can't match it. Such a value is in neither of these dictionaries.
     present = {key: value for key, value in values.items() if value is not None and value != ""}
     lacking = {key: value for key, value in values.items() if value == ""}
     exact = index.select(present | non_default | lacking)
@@ -150,7 +150,7 @@ def kind_selector(index: DeviceIndex, device: FoundDevice) -> TomlSelector:
 
 
 def key_matchers(detector: DeviceDetector, table: Mapping[str, object]) -> tuple[KeyMatcher, ...]:
-    """The tests of a table and of the detector's defaults, as config/ compiles them. table: as the TOML parser
+    """The tests of a table, and of the detector's defaults for keys that the table lacks. table: as the TOML parser
     returns it."""
     with_defaults = {**detector.defaults, **table}
     return tuple(
@@ -165,15 +165,15 @@ def toml_line(detector: str, table: Mapping[str, object]) -> str:
 
 
 def exact_match(kind: Kind, value: Value) -> str | bool | None:
-    """The value in a table of TOML that matches exactly this value of a device; None if there is none."""
+    """The TOML value that matches exactly this value of a device; None if no TOML value does."""
     if isinstance(kind, Flag):
         return value if isinstance(value, bool) else None
     if isinstance(kind, Amount) and isinstance(value, int):
-        base_unit = next(iter(UNITS[kind.dimension]), "")  # UNITS lists it first; plain numbers have none
+        base_unit = next(iter(UNITS[kind.dimension]), "")  # the first unit; plain numbers have no unit
         return f"{value}{base_unit}"
     if not isinstance(value, str) or not value:
         return None
-    # With as few brackets as possible: "|" and "," are in brackets only if the key does not accept them otherwise.
+    # As few brackets as possible: "|" and "," get brackets only if the key rejects them without brackets.
     for special in (GLOB_CHARACTERS, _ONLY_IN_BRACKETS):
         text = "".join(f"[{char}]" if char in special else char for char in value)
         with suppress(ValueError):  # the key does not accept the text
@@ -183,7 +183,7 @@ def exact_match(kind: Kind, value: Value) -> str | bool | None:
 
 
 def _wanted_value(detector: DeviceDetector, device: FoundDevice, key: str) -> Value:
-    """The device's value, if TOML can match it; "" for a missing text, which TOML can match, too; otherwise None."""
+    """The device's value; "" for a missing text, which TOML can match. None for values that TOML can't match."""
     kind = detector.keys[key].kind
     value = device.get(key)
     if value is None and isinstance(kind, Text | HexId):
@@ -212,6 +212,6 @@ def _non_default_values(index: DeviceIndex, device: FoundDevice) -> dict[str, Va
 
 
 def _folded(value: Value) -> str:
-    """The key of a value in DeviceIndex: the same for all values that one exact match can match. A key may ignore case.
-    A missing text and "" are the same."""
+    """A value in the form in which DeviceIndex stores it: in lower case, because keys may ignore case. A missing value
+    is stored as ""."""
     return str(value or "").lower()

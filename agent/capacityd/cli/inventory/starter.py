@@ -50,7 +50,7 @@ def starter_configuration(hostname: str, listings: Iterable[DeviceListing]) -> s
 
 
 def _suggested_kinds(listing: DeviceListing) -> list[DeviceEntry]:
-    """A device of each kind of which a device passes, or may pass, the tests in detector.suggested_only_if."""
+    """The first suggested device of each kind. It passes, or may pass, the tests in detector.suggested_only_if."""
     suggestion_tests = key_matchers(listing.detector, listing.detector.suggested_only_if)
     first_of_kind: dict[str, DeviceEntry] = {}
     for entry in listing.entries:
@@ -76,7 +76,7 @@ def _left_out(listing: DeviceListing) -> Iterable[str]:
             test, _value = result.mismatches[0]  # match_tests() stops at the first test that fails
             reason = f"because of {test.key}"
         elif not entry.kind_selector.toml:
-            # No test fails, not even the detector's defaults. So the TOML is missing because something is unknown.
+            # No test fails, and no default of the detector. So the TOML is missing because a value is unknown.
             reason = f"because a value is unknown ({entry.kind_selector.reason})"
         else:
             continue  # the device's kind is suggested
@@ -86,12 +86,13 @@ def _left_out(listing: DeviceListing) -> Iterable[str]:
 
 
 def _resource(listing: DeviceListing, first: DeviceEntry, used_names: set[str]) -> str:
-    """The resource for all devices of a kind as TOML; all lines are comments if its quantity is unknown.
+    """The resource for all devices of a kind, as TOML. All lines are comments if the quantity is unknown.
 
-    first: a device of the kind. used_names: of other resources, without the domain; gets the name of this one.
+    first: a device of the kind. used_names: the names of earlier resources, without the domain. The function adds the
+    name of this resource.
     """
     detector, entries = listing.detector, listing.entries
-    # Each resource tests these flags: devices of one kind may differ in a flag, as the system's disk from the others.
+    # Each resource tests these flags, because devices of one kind may differ in a flag, such as the system's disk.
     flags = {
         key: value for key, value in detector.suggested_only_if.items() if isinstance(detector.keys[key].kind, Flag)
     }
@@ -135,8 +136,8 @@ def _totals(detector: DeviceDetector, devices: Sequence[FoundDevice]) -> Iterabl
 
 
 def _resource_name(detector: DeviceDetector, device: FoundDevice, used: Collection[str]) -> str:
-    """An unused name for devices of this kind, such as usb-security-key; without the domain. device: one of them."""
-    model = re.sub(r"[([].*?[)\]]", " ", device.model)  # without what is in brackets
+    """An unused name for a resource that counts such devices: without the domain, such as usb-security-key."""
+    model = re.sub(r"[([].*?[)\]]", " ", device.model)  # without texts in brackets
     if not model.strip():
         ids = [device.get(key) for key in detector.model_keys]
         model = "-".join(str(value) for value in ids if value)

@@ -1,8 +1,8 @@
 """Prints the devices of a detector: a table, built from the detector's declaration, and the TOML for each device.
 
-It contains a column for each measure, and for each key that is the same for all devices of a model (model_keys). Other
-text keys get a column unless all devices have the same value. All flags share the column IS. The title (vendor and
-model) is the last column, because only titles contain spaces.
+The table has a column for each measure, and for each key that identifies a model (model_keys). Other text keys get a
+column unless all devices have the same value. All flags share the column IS. The title (vendor and model) is the last
+column, because only titles contain spaces.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SCALES: Mapping[Dimension, tuple[int, tuple[str, ...]]] = {
 
 
 def print_devices(listing: DeviceListing, limit: int | None) -> None:
-    """Prints a table, and below it the TOML for each device. limit: devices of a kind to print at most, None: all."""
+    """Prints a table, and below it the TOML for each device. limit: maximum number for a kind; None for all."""
     detector, entries = listing.detector, listing.entries
     print_line(f"{detector.name}: {_count(listing)}  ({detector.about})")
     if not entries:
@@ -39,7 +39,7 @@ def print_devices(listing: DeviceListing, limit: int | None) -> None:
     flags = _flags(detector, entries)
     columns = [*(key.upper() for key in keys), *(["IS"] if flags else [])]
     rows: list[tuple[str, ...]] = []
-    selectors: list[tuple[str, str]] = []  # TOML, and the devices that it matches or, without TOML, why there is none
+    selectors: list[tuple[str, str]] = []  # TOML ("" if there is none), and a comment
     # The TOML of a kind identifies the kind. All devices without such TOML ("") count as one kind.
     total = Counter(entry.kind_selector.toml for entry in entries)
     seen: Counter[str] = Counter()  # number of devices of each kind so far
@@ -84,7 +84,7 @@ def _matches_several(selector: TomlSelector) -> bool:
 
 
 def _selector_of_device(entry: DeviceEntry) -> tuple[str, str]:
-    """The TOML that matches the device, and the device; without TOML, why there is none."""
+    """The TOML that matches the device, and a comment. If the TOML is "", the comment says why."""
     name = entry.device.name
     selector = entry.unique_selector
     if not selector.toml:
@@ -103,7 +103,7 @@ def _unread(entries: Sequence[DeviceEntry]) -> dict[str, str]:
 
 
 def _flags(detector: DeviceDetector, entries: Sequence[DeviceEntry]) -> dict[str, str]:
-    """A device's path -> the names of its flags that are true, with "?" if unknown; empty if no device has any flag."""
+    """A device's path -> the names of its true flags, and of unknown flags with "?". Empty if no device has any."""
     flag_keys = [name for name, key in detector.keys.items() if isinstance(key.kind, Flag)]
     flags = {}
     for device in (entry.device for entry in entries):
@@ -118,7 +118,7 @@ def _flags(detector: DeviceDetector, entries: Sequence[DeviceEntry]) -> dict[str
 
 
 def _columns(detector: DeviceDetector, entries: Sequence[DeviceEntry]) -> tuple[list[str], list[str]]:
-    """The keys that get a column, and the keys with one common value, as "key value"."""
+    """The keys that get a column, and a text "KEY VALUE" for each key with the same value on all devices."""
     columns: list[str] = []
     common: list[str] = []
     for key, declared in detector.keys.items():
@@ -128,7 +128,7 @@ def _columns(detector: DeviceDetector, entries: Sequence[DeviceEntry]) -> tuple[
         values = {entry.device.get(key) for entry in entries}
         unread = any(key in entry.device.unread for entry in entries)
         if not any(values) and not unread:
-            continue  # no device has the key, or all have 0 of a measure
+            continue  # no device has the key, or the measure is 0 on all devices
         if key in detector.model_keys or isinstance(kind, Amount):
             columns.append(key)
         elif key in detector.identifying_keys or isinstance(kind, HexId):

@@ -20,8 +20,8 @@ from capacityd.model.reading import (
 )
 from capacityd.schema.config import Resource
 
-_MAX_ROWS = 10  # number of devices with the same sign that get a row each; if there are more, reasons group them
-_MAX_NAMES = 3  # number of devices to list in the row of several devices
+_MAX_ROWS = 10  # if more devices have the same sign, each reason gets a row instead of each device
+_MAX_NAMES = 3  # number of devices to list in such a row
 _HANGING_ADVICE = "a device or its driver may hang: see dmesg; the service retries"
 _SLOW_PROGRAM_ADVICE = "run the program by hand; raise timeout if it is slow"
 _HANGING_CAUSES = (Cause.TIMEOUT, Cause.HANGING)
@@ -72,7 +72,7 @@ def _details(resource: Resource, reading: Reading) -> Iterator[tuple[str, str]]:
 
 
 def _counted(contributions: Sequence[Contribution], unit: str) -> Iterator[_Row]:
-    """The rows of counted devices. unit: with a space before it; "" for none."""
+    """The rows of counted devices. unit: begins with a space; "" for none."""
     reasons = []
     for counted in contributions:
         parts = (f"{counted.amount}{unit}", counted.note, counted.detail)

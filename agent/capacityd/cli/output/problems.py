@@ -12,7 +12,7 @@ from capacityd.model.reasons import Activity
 from capacityd.model.text import duration_text
 
 _NOT_EXECUTED = 200
-"""From this exit status on, systemd could not execute the program (systemd.exec(5), "Process Exit Codes")."""
+"""The lowest exit status that means that systemd could not execute the program (systemd.exec(5))."""
 # {}: the command of systemctl.
 _START_ADVICE = "start it: `systemctl {} capacityd`; see why it stopped: `journalctl -u capacityd`"
 _ACTIVITIES = {
@@ -66,7 +66,7 @@ def _service_problems(report: StatusReport, now: float, unit: UnitState | None) 
 
 
 def _configuration_problems(report: StatusReport) -> Iterator[Problem]:
-    """Yields files that the service has not read yet, and errors. The last error has the advice for all."""
+    """Yields changed files that the service has not read yet, and errors. Only the last error has advice, for all."""
     if report.changed_files:
         files = ", ".join(report.changed_files)
         yield Problem(f"the service does not use the newest configuration: {files}", "run `systemctl reload capacityd`")
@@ -98,7 +98,7 @@ def _node_problems(report: StatusReport) -> Iterator[Problem]:
 
 def _resource_problems(report: StatusReport) -> Iterator[Problem]:
     """Yields a problem for each resource that is unknown or in other trouble."""
-    # While the previous configuration is active, the listed errors are those of the rejected one.
+    # While the previous configuration is active, the listed errors are errors of the rejected configuration.
     lists_active_errors = bool(report.configuration_errors) and not report.previous_configuration_active
     for row in report.resources:
         is_listed = row.cause is Cause.CONFIGURATION and lists_active_errors  # by _configuration_problems()
@@ -111,7 +111,7 @@ def _resource_problems(report: StatusReport) -> Iterator[Problem]:
 
 
 def _next_attempt(report: StatusReport, now: float) -> str:
-    """When the next pass may succeed; "" if that is not known."""
+    """When the next pass runs; "" if that is not known."""
     if report.pass_running:
         return "the next attempt runs now"
     if not report.next_reconcile:
@@ -120,7 +120,7 @@ def _next_attempt(report: StatusReport, now: float) -> str:
 
 
 def _start_advice(unit: UnitState | None) -> str:
-    """What to do if the service is not running. unit: None: systemd has no such unit."""
+    """What to do if the service is not running. unit: the systemd unit's state; None if there is no such unit."""
     if unit is None:
         return _START_ADVICE.format("enable --now")
     if unit.failing and not unit.signal and unit.exit_status >= _NOT_EXECUTED:

@@ -31,7 +31,7 @@ def resource_rows(last_pass: PassStatus, *, now: float, uptime: float) -> tuple[
 
 
 def _row(key: Key, last_pass: PassStatus, change: Change | None, trouble: Trouble | None) -> ResourceRow:
-    """The row for a key without a wait. change: None: there is no plan for it yet."""
+    """The row for a key, without its wait. change: the key's change in the plan; None if there is no plan."""
     reading = None if key.is_label else last_pass.readings.get(key.name)
     if isinstance(reading, Quantity):
         number: int | str | None = reading.value
@@ -55,7 +55,7 @@ def _row(key: Key, last_pass: PassStatus, change: Change | None, trouble: Troubl
 
 
 def _note(key: Key, last_pass: PassStatus, change: Change | None, trouble: Trouble | None) -> str:
-    """The reason in the last column."""
+    """The text in the last column."""
     reading = None if key.is_label else last_pass.readings.get(key.name)
     if isinstance(reading, Unknown):
         return reading.reason

@@ -21,25 +21,25 @@ class ResourceRow:
 
     name: str
     kind: str
-    """As Key.kind."""
+    """Key.kind: "resource" or "label"."""
     reading: int | str | None
     """The number, "absent", "unknown" or "unconfigured". None: the row is that of a label."""
     expect: int | None
-    """None: the resource's configuration contains no `expect`, or nothing configures the name."""
+    """The value of `expect`; None if it is not configured."""
     published: int | None
-    """The number in the Node's annotation. None, here and in the next two fields: the Node lacks it or is unknown."""
+    """The number in the Node's annotation. In this and the next two fields, None: the Node lacks it, or is unknown."""
     capacity: str | None
     """The number in capacity, or the label's value."""
     allocatable: str | None
     """The number in allocatable; None for a label."""
     held_until: float | None
-    """None: no change is held back."""
+    """Until when a change is held back; None if no change is held back."""
     cause: Cause | None
     """The cause of an unknown reading; otherwise None."""
     trouble: ConditionReason | None
-    """What is wrong with the resource; None: nothing."""
+    """What is wrong with the resource; None if nothing is wrong."""
     note: str = ""
-    """What is wrong, or why a change is held back, or else the reason or warning of the reading; "" for none."""
+    """What is wrong, why a change is held back, or the reason or warning of the reading; "" for none of these."""
 
     @property
     def key(self) -> Key:
@@ -71,7 +71,7 @@ class StatusReport:
     waits: tuple[Wait, ...]
     """The reasons for later passes, earliest first."""
     last_reconcile: float | None
-    """None: no pass has completed."""
+    """When the last pass completed; None if no pass has completed."""
     last_read: float | None
     """When a pass last read the Node; None: not yet."""
     last_write: float | None
@@ -89,21 +89,21 @@ class StatusReport:
     running: bool
     """Whether the service runs."""
     pid: int | None
-    """The service's process; None: it does not run, or this is not known yet."""
+    """The service's process; None if the service does not run, or if the process is not known yet."""
     pass_running: bool = False
-    """Whether a check or a pass is running, or about to run: then the errors are those of an earlier one."""
+    """Whether a check or a pass is running, or about to run. If so, the errors are from an earlier check or pass."""
     troubles: tuple[Trouble, ...] = ()
     """What is wrong with the Node, most urgent first."""
     condition_denied: str = ""
     """Why the API server does not store the condition; "" if it does."""
     watched_since: float | None = None
-    """None: the Node is not watched."""
+    """Since when the Node is watched; None if it is not watched."""
     not_watched: str = ""
-    """Why the Node is not watched; "" if it is, or if the watch has not begun yet."""
+    """Why the Node is not watched; "" if it is watched, or if the watch has not begun yet."""
     changed_files: tuple[str, ...] = ()
-    """The files that make the configuration differ from the one that the service uses."""
+    """The changed files, if the configuration differs from the one that the service uses."""
     starts_at_boot: bool | None = None
-    """None: unknown, or the service was not started by systemd."""
+    """Whether systemd starts the service at boot; None if unknown, or if systemd has not started the service."""
 
     @property
     def has_pass(self) -> bool:

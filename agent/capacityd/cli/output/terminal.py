@@ -16,7 +16,7 @@ from tabulate import tabulate
 from capacityd.model.text import printable
 
 _COLOURS = {"+": 32, "~": 33, "-": 31, "!": 31, "<": 31}
-"""Sign -> its colour: green, yellow or red of the terminal's theme, as in ECMA-48, SGR."""
+"""Sign -> the code of its colour in ECMA-48 (SGR): 32 is green, 33 is yellow, 31 is red."""
 
 
 def print_line(text: str = "", sign: str = "", indent: int = 0) -> None:
@@ -26,7 +26,7 @@ def print_line(text: str = "", sign: str = "", indent: int = 0) -> None:
 
 
 def print_message(message: str) -> None:
-    """Prints a message for the user on standard error; the result goes to standard output."""
+    """Prints a message for the user on standard error. Only results go to standard output."""
     print("capacityd:", printable(message), file=sys.stderr)
 
 

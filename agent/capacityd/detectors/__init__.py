@@ -1,4 +1,4 @@
-"""The detectors, one file each: the constant DETECTOR in the module with the detector's name."""
+"""The detectors. Each module here declares the detector of its name as the constant DETECTOR."""
 
 from __future__ import annotations
 

@@ -19,10 +19,10 @@ from capacityd.schema.value_types import Choice, Flag, Network, Text
 
 
 def find(host: Host) -> Iterator[Device]:
-    """Yields every address, as a device with the path of its first interface.
+    """Yields each address once. The device's path is that of the address's first interface.
 
-    An address that several interfaces have is one address: CNI's plugin ptp gives the gateway's address to the
-    interface of each pod. Only link-local addresses of different links are different.
+    Several interfaces may have one address: CNI's plugin ptp gives the gateway's address to the interface of each pod.
+    A link-local address is valid only on its link, so it counts once for each interface.
     """
     read_system_interfaces = cache(partial(system_interfaces, host))
     interfaces: defaultdict[tuple[str, str], list[Address]] = defaultdict(list)

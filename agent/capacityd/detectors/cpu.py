@@ -13,14 +13,14 @@ from capacityd.schema.value_types import Amount
 
 def find(_: Host) -> Iterator[Device]:
     """Yields the one device."""
-    # The path is that of the whole machine, which is not a udev device.
+    # No path in /sys stands for all processors. udev knows no device "/".
     yield Device(path="/", name="cpu")
 
 
 def _measure_reader(key: str) -> Callable[[Host, Device], Value]:
     """Returns the function that reads a measure.
 
-    It raises HostError for a measure that the machine does not report: every processor has each of the measures, so the
+    That function raises HostError if the machine does not report the measure. Every processor has the measure, so its
     value is unknown, not missing.
     """
 

@@ -1,5 +1,5 @@
-"""disk: whole disks. Each disk counts once, even if several paths lead to it; partitions, and devices made of disks,
-do not count."""
+"""disk: whole disks. Each disk counts once, even if several paths lead to it. Partitions do not count, and neither do
+devices made of disks (md, dm, loop)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ _TRANSPORTS = (
     ("/nvme", "nvme"),
     ("/ndbus", "nvdimm"),
 )
-"""Part of the disk's path in /sys, and the transport. The first that matches wins: a SATA disk behind USB is "usb"."""
+"""A part of the disk's path in /sys, and the transport that it shows. The first match wins: a SATA disk behind USB has
+the transport "usb"."""
 _TYPES = {"0": "ssd", "1": "hdd"}
 """Content of queue/rotational -> type."""
 _LOCAL_NVME = ("pcie", "apple-nvme")
@@ -56,7 +57,7 @@ def _system_disks(host: Host, disks: Iterable[Disk]) -> SystemDevices:
     found = [disk for disk in disks if any(path in system_paths.names for path in disk.paths)]
     incomplete_because = system_paths.incomplete_because
     for disk in sorted(found, key=lambda disk: disk.name):  # sorted, so that the same reason comes first in each pass
-        # If this device may be another path to an earlier disk, the system may depend on that disk, too.
+        # If this disk may be another path to an earlier disk, the system may also depend on the earlier disk.
         incomplete_because = incomplete_because or disk.uncertain_because
     return SystemDevices(frozenset(disk.name for disk in found), incomplete_because)
 
@@ -74,7 +75,7 @@ def _serial(host: Host, device: Device) -> Value:
 
 
 def _model(host: Host, device: Device) -> Value:
-    """The model; for memory cards (SD, MMC), their name."""
+    """The model, or the name of a memory card (SD, MMC)."""
     folder = device_of(host, device.path)
     return host.text(f"{folder}/model") or host.text(f"{folder}/name") or None
 
@@ -103,8 +104,8 @@ def _type(host: Host, device: Device) -> Value:
 
 
 def _transport(host: Host, device: Device) -> Value:
-    """How the disk is attached, according to its path in /sys. The name of its bus if _TRANSPORTS has no part of the
-    path."""
+    """How the disk is attached, according to its path in /sys. If _TRANSPORTS contains no part of the path, the name of
+    the disk's bus."""
     real_path = host.resolve(device.path) or ""  # "": the disk has disappeared
     transports = [transport for part, transport in _TRANSPORTS if part in real_path]
     if not transports:
@@ -120,7 +121,7 @@ def _transport(host: Host, device: Device) -> Value:
 
 
 def _is_parallel(host: Host, real_path: str) -> bool:
-    """Whether an ATA disk is parallel (IDE). As in lsblk, the driver of its SCSI host decides.
+    """Whether an ATA disk uses parallel ATA (IDE). The driver of its SCSI host decides; lsblk has the same rule.
 
     Raises HostError if the link to the SCSI host is dangling.
     """
@@ -141,9 +142,9 @@ def _removable(host: Host, device: Device) -> Value:
 
 
 def _size(host: Host, device: Device) -> Value:
-    """The size in bytes, from the first path with a size: a path on standby (ALUA) may report none.
+    """The size in bytes, from the first path that reports one. A path on standby (ALUA) may report none.
 
-    None for 0 sectors, as in an empty card reader: then no comparison matches.
+    None if all paths report no size or 0, for example an empty card reader. No comparison matches None.
     """
     disk = cast(Disk, device.details)
     for name in disk.paths:

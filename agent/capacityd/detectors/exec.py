@@ -35,9 +35,9 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution:
 
 
 def _number(program: str, output: Output) -> int:
-    """The printed number. Raises ProgramFailed.
+    """The number that the program printed. Raises ProgramFailed.
 
-    Anybody may read the error's message, which contains only the length of the output. The output is in the detail.
+    Anybody may read the error's message, so it contains only the length of the output. The detail contains the output.
     """
     error_text = f"standard error: {quoted(output.err)}" if output.err else ""
     error_length = f"standard error: {length_text(output.err)}" if output.err else ""
@@ -54,7 +54,7 @@ def _number(program: str, output: Output) -> int:
 
 
 def _how_it_ended(status: int) -> str:
-    """How a program ended. status: the exit status or, if negative, the signal that killed the program; not 0."""
+    """How a program ended. status: a positive exit status, or the negated number of the signal that killed it."""
     if status > 0:
         return f"exited with status {status}"
     signal_number = -status

@@ -1,4 +1,4 @@
-"""file: the whole number in a file, or behind a name in a file with a pair in each line."""
+"""file: a whole number from a file. The file contains only the number, or a name and a number in each line."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from capacityd.schema.device import ValueDetector
 from capacityd.schema.setting_types import LINE_KEY, Setting, duration, file_path
 
 _MAX_BYTES = 65536
-"""More than any list of numbers needs: a larger file is a mistake."""
+"""The largest file to read. No list of numbers needs more."""
 _NUL = r"\x00"
-"""The byte 0 in a printable text."""
+"""How a printable text shows the byte 0."""
 _MAX_CLOCK_STEP = 60
 """Seconds by which the clock may have been set back since the file was written."""
 
@@ -26,7 +26,7 @@ _MAX_CLOCK_STEP = 60
 def read(host: Host, settings: Mapping[str, object]) -> Contribution | Absent:
     """The number in the file; Absent if the file does not have the key.
 
-    Raises HostError also if the file is missing: its writer may not have started yet.
+    Raises HostError, also if the file is missing: its writer may not have started yet.
     """
     path = str(settings["path"])
     key = cast("str | None", settings["key"])  # None: the file contains only the number
@@ -55,15 +55,15 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution | Absent:
 
 
 def _values_of(key: str, lines: Sequence[str]) -> list[str]:
-    """The texts behind a key, one for each line that begins with the key: "key 1", "key = 1", "key: 1"."""
+    """The text behind the key in each line that begins with the key, such as "key 1", "key = 1" or "key: 1"."""
     pair = re.compile(rf"\s*{re.escape(key)}(?:\s*[=:]\s*|\s+)(.*)")
     return [match[1] for line in lines if (match := pair.fullmatch(line))]
 
 
 def _valid_for(path: str, age: float, *, max_age: float) -> float:
-    """Seconds until the file is too old. Raises HostError if it is too old now, or if it is dated in the future.
+    """Seconds until the file is too old. Raises HostError if the file is too old now, or is dated in the future.
 
-    age: of the file, in seconds; negative if it is dated in the future.
+    age: the file's age in seconds; negative if the file is dated in the future.
     """
     future = -age
     if future > _MAX_CLOCK_STEP:

@@ -1,7 +1,7 @@
-"""filesystem: mounted file systems and their sizes. Each counts once, even if mounted several times; by default, only
-local ones count.
+"""filesystem: mounted file systems and their sizes. Each counts once, even if it is mounted several times.
 
-The mount table alone decides the kind, because statvfs(2) hangs if a network file system's server does not respond.
+By default, only local file systems count. The kind is determined from the mount table, not by statvfs(2), which hangs
+if the server of a network file system does not respond.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PSEUDO_FOLDERS = ("/proc", "/sys")
 def find(host: Host) -> Iterator[Device]:
     """Yields every mounted file system except for pods' volumes, which do not belong to the machine.
 
-    Also yields a file system that an automount will mount at the first access; some of its values are unknown.
+    Also yields each file system that an automount will mount at the first access. Some of its values are unknown.
     """
     read_system_filesystems = cache(partial(system_filesystems, host))
     for filesystem in filesystems(host):
@@ -43,7 +43,7 @@ def find(host: Host) -> Iterator[Device]:
 
 
 def _mounted(host: Host, filesystem: Filesystem, read_system_filesystems: Callable[[], SystemDevices]) -> Device:
-    """The device of a mounted file system; the device's details are the file system."""
+    """The device of a mounted file system. The device's details are the Filesystem."""
     partition = host.resolve(f"/sys/dev/block/{filesystem.number}")  # None: not on a block device
     points = tuple(map(printable, filesystem.points))
     return Device(
@@ -65,7 +65,7 @@ def _unmounted(host: Host, point: str, *, source: str) -> Device:
     """The device of a file system that an automount will mount at the first access.
 
     Only a unit of systemd says what will be mounted. The device's details are the reason why its other values are
-    unknown. source: of the automount, as in the mount table.
+    unknown. source: the automount's source in the mount table.
     """
     unit = automount(host, point, source)
     cached_values: dict[str, Value] = {"mount": printable(point), "system": is_of_system(point)}
@@ -81,7 +81,7 @@ def _unmounted(host: Host, point: str, *, source: str) -> Device:
 def _known_value_reader(key: str) -> Callable[[Host, Device], Value]:
     """Returns the function that reads a key from the device's cached values.
 
-    It raises HostError if the file system is not mounted yet and its unit does not say the value.
+    That function raises HostError if the file system is not mounted yet and the automount's unit lacks the value.
     """
 
     def read(_: Host, device: Device) -> Value:
@@ -99,14 +99,14 @@ def _system(_: Host, device: Device) -> Value:
     filesystem = cast(Filesystem, device.details)
     if any(map(is_of_system, filesystem.points)):
         return True
-    return device.read_system_devices().has(filesystem.number)  # system_filesystems() lists numbers
+    return device.read_system_devices().has(filesystem.number)  # system_filesystems() lists major:minor
 
 
 def _size(host: Host, device: Device) -> Value:
     """The size in bytes by statvfs(2). Includes used space and root's reserve, but not the file system's own tables.
 
-    None for an interface of the kernel without a size. Raises HostError if any other file system reports no size, as
-    some FUSE programs do.
+    None for a file system of the kind "pseudo" that has no size. Raises HostError if any other file system reports no
+    size, for example that of a FUSE program.
     """
     if isinstance(device.details, str):  # not mounted yet: the text of _unmounted()
         raise HostError(device.details)
@@ -122,7 +122,7 @@ def _size(host: Host, device: Device) -> Value:
             return size
         if device.cached_values["kind"] == "pseudo":
             return None
-        # Replaces the error of an earlier point, which could not be read: this error is about the file system itself.
+        # This error is about the file system itself, so it replaces that of an earlier, unreadable mount point.
         error = HostError(f"the file system on {point} reports no size")
     raise error or HostError("the file system is not mounted anywhere")
 
@@ -132,7 +132,8 @@ DETECTOR = DeviceDetector(
     about='mounted file systems on disks, unless the table has kind = "network" or another',
     find=find,
     keys={
-        # host/filesystems.py finds the points. / counts even if it shows only a folder of its file system (OSTree).
+        # host/filesystems.py finds the mount points. / counts even if only a folder of the file system is mounted there
+        # (OSTree).
         "mount": Key(
             Text(rejects=(NOT_ABSOLUTE, FINAL_SLASH)),
             _known_value_reader("mount"),

@@ -1,6 +1,6 @@
-"""nic: network interfaces and their speeds; by default, only physical ones count.
+"""nic: network interfaces and their speeds. By default, only physical interfaces count.
 
-Virtual functions, bonds, bridges and VLANs report the speed of the interfaces below them, which must not count twice.
+Virtual functions, bonds, bridges and VLANs report the speed of the interfaces below them. No speed must count twice.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _KINDS = ("physical", "vf", "representor", "bmc", "wireless", "bond", "team", "b
 _KINDS_WITHOUT_HARDWARE = ("bond", "team", "bridge", "vlan", "virtual")
 _MBIT = 10**6
 _UNKNOWN_SPEEDS = (0, 2**16 - 1)
-"""Values in Mbit/s that mean an unknown speed, as in ethtool(8): 0, and -1 in 16 bits, from drivers that fill only
-ethtool_cmd.speed."""
+"""Speeds in Mbit/s that ethtool(8) shows as unknown: 0, and 65535, which is the -1 of drivers that set only the 16 bits
+of ethtool_cmd.speed."""
 _MAX_SPEED = 2**31 - 1
-"""The highest speed in Mbit/s, INT_MAX. Above it, ethtool_validate_speed() allows only -1 in 32 bits, SPEED_UNKNOWN
-(include/uapi/linux/ethtool.h)."""
+"""The highest valid speed in Mbit/s (INT_MAX). The only valid value above is SPEED_UNKNOWN, -1 in 32 bits:
+ethtool_validate_speed() in include/uapi/linux/ethtool.h."""
 
 
 def find(host: Host) -> Iterator[Device]:
@@ -48,16 +48,13 @@ def _hardware(host: Host, device: Device) -> str | None:
 
 
 def _kind(host: Host, device: Device) -> Value:
-    """The kind; None if the interface has disappeared, perhaps during the reads.
-
-    software_kind() is None for hardware, and for software without a kind of its own.
-    """
+    """The kind; None if the interface has disappeared."""
     hardware = _hardware(host, device)
     if hardware is None:
         try:
             kind = software_kind(host, device.path) or "virtual"
         except HostError as e:
-            raise AmbiguousValue(e, possible=_KINDS_WITHOUT_HARDWARE) from e  # without hardware, no other is possible
+            raise AmbiguousValue(e, possible=_KINDS_WITHOUT_HARDWARE) from e  # a software interface has one of these
     else:
         kind = software_kind(host, device.path) or hardware_kind(host, device.path, hardware)
     has_disappeared = host.resolve(device.path) is None
@@ -73,7 +70,7 @@ def _bus(host: Host, device: Device) -> Value:
 
 
 def _ids(host: Host, device: Device) -> tuple[str, str, str]:
-    """Bus, vendor and product of the nearest USB or PCI device above the interface; "" each if there is none."""
+    """The bus, vendor id and product id of the nearest USB or PCI device above the interface; "" each if none exists."""
     hardware = _hardware(host, device)
     return hardware_ids(host, hardware) if hardware else ("", "", "")
 
@@ -113,7 +110,7 @@ def _link_by_carrier(host: Host, path: str) -> str | None:
 
 
 def _speed(host: Host, device: Device) -> Value:
-    """The negotiated speed in bit/s. Raises HostError if it is unknown, as it is without a link."""
+    """The negotiated speed in bit/s. Raises HostError if the link is down or the driver does not report the speed."""
     if _link(host, device.path) == "down":
         raise HostError("its link is down, so it has no speed")
     speed = _running_speed(host, device.path)
@@ -134,7 +131,7 @@ def _running_speed(host: Host, path: str) -> int | None:
 
 def _max_speed(host: Host, device: Device) -> Value:
     """The speed in bit/s of the interface's best supported link mode, even if its optics or its link partner are slower
-    (netdata#14803). Raises HostError if it is unknown."""
+    (netdata#14803). For a bond, the speed of its active members together. Raises HostError if the speed is unknown."""
     name = os.path.basename(device.path)
     kind = software_kind(host, device.path)
     if kind == "team":
@@ -144,7 +141,7 @@ def _max_speed(host: Host, device: Device) -> Value:
     speeds = [_best_speed(host, member) for member in lower_interfaces(host, name)]
     if not speeds:
         raise HostError("it is a bond without members, so it has no speed")
-    mode = (host.text(f"{device.path}/bonding/mode") or "").partition(" ")[0]  # of a text such as "802.3ad 4"
+    mode = (host.text(f"{device.path}/bonding/mode") or "").partition(" ")[0]  # the file contains "802.3ad 4"
     if not mode:
         raise HostError("it is a bond that does not report its mode")
     if mode == "802.3ad":  # members of the same speed form an aggregator, and only one aggregator is active
@@ -159,8 +156,8 @@ def _max_speed(host: Host, device: Device) -> Value:
 def _best_speed(host: Host, name: str) -> int:
     """The speed in bit/s of an interface's fastest link mode. Raises HostError if the driver reports no modes.
 
-    Some drivers name fewer modes than they have, such as enic and vmxnet3. The interface has at least the speed of its
-    link.
+    Some drivers, such as enic and vmxnet3, do not report all modes. So a link that is faster than all reported modes
+    decides.
     """
     speeds = speeds_of(host.link_modes(name))
     if not speeds:

@@ -1,4 +1,4 @@
-"""pci: PCI functions. A card may have several and, with SR-IOV, virtual functions, which do not count by default."""
+"""pci: PCI functions. A card may have several functions. By default, virtual functions (SR-IOV) do not count."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def _id_reader(attribute: str) -> Callable[[Host, Device], Value]:
 
 
 def _is_virtual(host: Host, device: Device) -> Value:
-    """Whether the function links to a physical function. In a virtual machine, a virtual function looks physical.
+    """Whether the function is virtual: it has a link to its physical function. None: the device has disappeared.
 
-    None: the device has disappeared.
+    In a virtual machine, a virtual function has no such link, so it looks physical.
     """
     if resolve_link(host, f"{device.path}/physfn") is not None:
         return True
@@ -98,7 +98,7 @@ DETECTOR = DeviceDetector(
     model_keys=("vendor", "device"),
     defaults={"vf": False},
     udev_subsystems=("pci",),
-    # Displays, sound and capture, co-processors, radio, encryption, accelerators. Pods do not use the other parts of a
-    # machine (bridges, controllers, sensors). The detectors nic and disk count network cards and disks.
+    # Displays (03), sound and capture (04), co-processors (0b), radio (0d), encryption (10) and accelerators (12). Pods
+    # do not use bridges, controllers and sensors. The detectors nic and disk count network cards and disks.
     suggested_only_if={"class": ["03", "04", "0b", "0d", "10", "12"]},
 )

@@ -15,7 +15,7 @@ from capacityd.schema.setting_types import Setting
 
 
 def read(_: Host, settings: Mapping[str, object]) -> Contribution:
-    """The number of addresses that number() returns, with a note about the excepted ones."""
+    """The number of addresses that number() returns, and a note with the number of excepted addresses."""
     networks = parsed_networks(settings["cidr"])
     remaining = number(settings)
     excepted_number = _count(_usable_in_all(networks)) - remaining
@@ -24,7 +24,7 @@ def read(_: Host, settings: Mapping[str, object]) -> Contribution:
 
 
 def number(settings: Mapping[str, object]) -> int:
-    """The number of usable addresses in all networks, each counted once, without the excepted ones."""
+    """The number of usable addresses in all networks, without excepted addresses. Each address counts once."""
     usable = _usable_in_all(parsed_networks(settings["cidr"]))
     excepted = parsed_networks(settings["except"])
     # An excepted address that is in no network is in both counts, so it changes nothing.
@@ -32,15 +32,16 @@ def number(settings: Mapping[str, object]) -> int:
 
 
 def _usable_in_all(networks: Iterable[IPNetwork]) -> list[IPNetwork]:
-    """The usable addresses of all networks, as networks, which may overlap."""
+    """Networks that contain exactly the usable addresses of these networks. They may overlap."""
     return [part for network in networks for part in _usable(network)]
 
 
 def _usable(network: IPNetwork) -> Iterable[IPNetwork]:
-    """The network without its network address (IPv6: the subnet-router anycast address) and, for IPv4, its broadcast
-    address, as networks.
+    """Networks that contain exactly the usable addresses of this network.
 
-    A network of one or two addresses has neither of these addresses (RFC 3021, RFC 6164).
+    Not usable are the first address (the network address or, for IPv6, the subnet-router anycast address) and, for
+    IPv4, the last one (the broadcast address). In a network of one or two addresses, all are usable (RFC 3021, RFC
+    6164).
     """
     if network.num_addresses <= 2:
         return [network]

@@ -43,7 +43,7 @@ def find_in(host: Host, subsystems: Collection[str]) -> Iterator[Device]:
 
 
 def _subsystems_hint(host: Host, subsystems: Collection[str]) -> str:
-    """Which subsystems do not exist, or which to write instead, as the end of a message; "" if that is unknown.
+    """The end of a message: which subsystem does not exist, or which to write instead; "" if neither is known.
 
     A class may list devices of other subsystems: mdev_bus lists devices of the bus pci.
     """
@@ -53,7 +53,7 @@ def _subsystems_hint(host: Host, subsystems: Collection[str]) -> str:
             if host.resolve(folder) is None and host.resolve(f"{_BUSES}/{subsystem}") is None:
                 return f"; the kernel has no subsystem {subsystem}: is its name right, and its module loaded?"
             links = [link_name(host, f"{folder}/{entry}/subsystem") for entry in host.listdir(folder)]
-            owners = {owner for owner in links if owner}  # without the entries that are no devices
+            owners = {owner for owner in links if owner}  # an entry that is no device has no subsystem
             if owners - {subsystem}:
                 return f"; {folder} lists devices of {', '.join(sorted(owners))}: write that subsystem"
     return ""
@@ -62,7 +62,8 @@ def _subsystems_hint(host: Host, subsystems: Collection[str]) -> str:
 def _may_be_of(host: Host, path: str, subsystem: str) -> bool:
     """Whether an entry of a subsystem's folder is a device of this subsystem; also True if the entry can't be read.
 
-    The folder of a class may contain attributes beside its devices. It may also list devices of a bus: i2c-adapter.
+    The folder of a class may contain attributes beside its devices. Some classes, such as i2c-adapter, also list
+    devices of a bus.
     """
     try:
         own_subsystem = link_name(host, f"{path}/subsystem")
@@ -75,8 +76,8 @@ def _may_be_of(host: Host, path: str, subsystem: str) -> bool:
 
 
 def _subsystem(host: Host, device: Device) -> Value:
-    """The subsystem. Raises AmbiguousValue if it can't be read: then a test for the subsystem of the device's folder
-    stays undecided, and a test for any other one fails."""
+    """The subsystem. If it can't be read, raises AmbiguousValue with the subsystem whose folder lists the device: tests
+    for any other subsystem fail."""
     try:
         name = link_name(host, f"{device.path}/subsystem")
         if name is None:  # find_in() also yields dangling links
@@ -95,13 +96,13 @@ def _node(host: Host, device: Device) -> Value:
 
 
 def _tags(host: Host, device: Device) -> Value:
-    """The tags of udev's last event for the device. TAGS also contains tags of earlier events."""
+    """The tags that udev's last event gave the device. The property TAGS also contains tags of earlier events."""
     tags = host.property(device.path, "CURRENT_TAGS") or ""
     return tuple(sorted({tag for tag in tags.split(":") if tag}))
 
 
 def _links(host: Host, device: Device) -> Value:
-    """The links to the device node, separated by spaces in udev's database."""
+    """The links to the device node. In udev's database, spaces separate them."""
     links = host.property(device.path, "DEVLINKS") or ""
     return tuple(sorted(links.split()))
 

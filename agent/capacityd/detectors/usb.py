@@ -15,9 +15,11 @@ _HUB = "09"  # bDeviceClass, https://www.usb.org/defined-class-codes
 
 
 def find(host: Host) -> Iterator[Device]:
-    """Yields every device. Names with a colon are interfaces; usb1, usb2, … are the controllers' root hubs."""
+    """Yields every device except the controllers' root hubs (usb1, usb2, …)."""
     for name in host.listdir(_DEVICES):
-        if ":" not in name and not name.startswith("usb"):
+        is_interface = ":" in name
+        is_root_hub = name.startswith("usb")
+        if not is_interface and not is_root_hub:
             yield Device(path=f"{_DEVICES}/{name}", name=name)
 
 
@@ -42,7 +44,7 @@ def _classes(host: Host, device: Device) -> Value:
 def _class_code(host: Host, path: str, *, prefix: str) -> str:
     """Class, subclass and protocol, two hexadecimal digits each; "" if one of them is missing.
 
-    path: the device or interface. prefix: of the names of its attributes.
+    path: the device or interface. prefix: what the names of its attributes begin with.
     """
     parts = [host.text(f"{path}/{prefix}{part}") or "" for part in ("Class", "SubClass", "Protocol")]
     return "".join(parts).lower() if all(parts) else ""

@@ -26,15 +26,15 @@ from capacityd.model.text import printable
 from capacityd.schema.config import Resource
 
 MAX_BLOCKED = 10.0
-"""Seconds for which a detector without a timeout setting may be blocked, as when it hangs in the kernel. The time for
-which it is busy (runs, or waits for a processor) does not count: a machine may be busy, and have 50,000 devices."""
+"""Seconds for which a detector without a timeout setting may be blocked, for example if a call hangs in the kernel. Busy
+time, in which the detector runs or waits for a processor, does not count: a machine may have 50,000 devices."""
 
 MAX_BUSY = 300.0
 """Seconds from the start of a pass until a detector without a timeout setting is killed even if it is busy."""
 
 MAX_CPU = 60
-"""Limit of processor time in seconds (RLIMIT_CPU), without a timeout setting: ten times as much as 50,000 devices
-take."""
+"""Limit of processor time in seconds (RLIMIT_CPU) for a detector without a timeout setting. 50,000 devices need a tenth
+of it."""
 
 MAX_MEMORY = 512 * 1024 * 1024
 """Limit of private memory in bytes (RLIMIT_DATA), for a detector and for each program that it starts. RLIMIT_AS would
@@ -57,7 +57,7 @@ class Child:
     max_blocked: float
     """Seconds for which the child may be blocked."""
     kill_at: float
-    """When to kill the child, as far as known now: postpone_kill() adds the child's busy time."""
+    """When to kill the child. postpone_kill() adds the child's busy time."""
     kill_at_latest: float
     """When to kill the child even if it was busy all the time."""
     output: bytearray = field(default_factory=bytearray)
@@ -86,7 +86,7 @@ class Child:
                 pass  # the child was killed while it wrote
         name = self.resource.detector
         if was_late:
-            was_blocked = self.kill_at < self.kill_at_latest  # otherwise, it was busy, or it has a timeout setting
+            was_blocked = self.kill_at < self.kill_at_latest  # equal if it was busy, or has a timeout setting
             seconds = self.max_blocked if was_blocked else self.kill_at_latest - self.started
             return Unknown(f"the detector {name} did not end within {round(seconds, 1):g} s", Cause.TIMEOUT)
         if status is not None and os.WIFSIGNALED(status):
@@ -107,7 +107,7 @@ class Child:
             try:
                 os.killpg(self.pid, signal.SIGKILL)
             except ProcessLookupError:
-                signal.pidfd_send_signal(pidfd, signal.SIGKILL)  # the child has not created its group, or exited before
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)  # the child has no group yet, or has exited
             poll = select.poll()
             poll.register(pidfd, select.POLLIN)
             has_exited = poll.poll(1000)  # milliseconds
@@ -120,7 +120,7 @@ class Child:
 
 
 def max_blocked_of(resource: Resource) -> float:
-    """Seconds for which a resource's reading may be blocked or, if its detector has a timeout setting, may take."""
+    """Seconds for which a resource's child may be blocked. With a timeout setting, seconds for which it may run."""
     timeouts = _timeouts(resource)
     if not timeouts:
         return MAX_BLOCKED

@@ -45,9 +45,9 @@ def explain_devices(
     counted: Sequence[Contribution],
     reading: Reading,
 ) -> Reading:
-    """The reading of a resource of devices, with rejections and an explanation.
+    """The reading of a resource that counts devices, with rejections and an explanation.
 
-    matches: all candidates. counted: what the matching devices contribute. reading: without rejections.
+    matches: all candidates. counted: the contributions of the devices that match. reading: without rejections.
     """
     rejections, undetermined = [], []
     for device, result in matches:
@@ -114,10 +114,10 @@ def _unique(hints: Iterable[str]) -> tuple[str, ...]:
 
 
 def with_other_names(host: Host, matches: Sequence[Match], reading: Reading) -> Reading:
-    """The reading, with hints about configured names that are another name of a device.
+    """The reading, with a hint for each configured name that is an alternative name of a device.
 
-    There are such hints only if no device matches and the reading has no explanation yet. udev knows several names of
-    an interface, for example ID_NET_NAME_PATH. The kernel takes them as alternative names.
+    Adds hints only if no device matches and the reading has no explanation yet. udev knows several names of an
+    interface, for example ID_NET_NAME_PATH, and the kernel accepts them as alternative names.
     """
     if not isinstance(reading, Absent) or reading.explanation is not None:
         return reading
@@ -131,7 +131,7 @@ def with_other_names(host: Host, matches: Sequence[Match], reading: Reading) -> 
 
 
 def _other_name_hints(host: Host, path: str, *, test: KeyMatcher, kernel_name: Value) -> Iterator[str]:
-    """Yields a hint for each property of the device that is the configured name."""
+    """Yields a hint for each property of the device whose value is the configured name."""
     configured = {matcher.pattern for matcher in test.matchers if isinstance(matcher, GlobMatcher)}
     try:
         properties = host.properties(path)
@@ -155,7 +155,7 @@ def _near_miss(test: KeyMatcher, value: Value) -> str:
     patterns = [glob.pattern for glob in globs if glob.pattern]
     for text in texts:
         for pattern in patterns:
-            matches_in_any_case = GlobMatcher(pattern.lower(), ignore_case=True).matches(text)  # it lowers only text
+            matches_in_any_case = GlobMatcher(pattern.lower(), ignore_case=True).matches(text)  # lowers only text
             if matches_in_any_case:
                 return f'{test.key}: "{pattern}" differs from "{text}" in upper and lower case'
             if text.lower().startswith(pattern.lower()):
@@ -180,7 +180,7 @@ def _compare(test: KeyMatcher, value: Value, detector: DeviceDetector | None) ->
     """The comparison of a value with a test. detector: None for a test of `when`."""
     shown = describe_value(value)
     is_default = False
-    if detector is not None and test.key in detector.keys:  # not attributes.NAME, which is text without a default
+    if detector is not None and test.key in detector.keys:  # attributes.NAME is a text without a default
         kind = detector.keys[test.key].kind
         if isinstance(kind, Amount) and isinstance(value, int):
             shown = _in_unit(test, value, units=UNITS[kind.dimension])
@@ -191,9 +191,9 @@ def _compare(test: KeyMatcher, value: Value, detector: DeviceDetector | None) ->
 
 
 def _in_unit(test: KeyMatcher, value: int, *, units: Mapping[str, int]) -> str:
-    """An amount in the test's unit; in base units if rounding to a tenth would hide the difference.
+    """An amount in the test's unit, rounded to a tenth; in base units if the rounding would hide the difference.
 
-    units: name -> factor. The first is the base unit.
+    units: name -> factor. The first name is that of the base unit.
     """
     found = _UNIT.search(test.text)
     if found is None or found[0] not in units:

@@ -23,7 +23,7 @@ class MatchResult:
     mismatches: tuple[tuple[KeyMatcher, Value], ...] = ()
     """If no table matches: the first failed test of each table, with the device's value for its key."""
     excepted: tuple[KeyMatcher, ...] | None = None
-    """The tests of the `except` table that excluded the device; None if no such table did."""
+    """The tests of the `except` table that excluded the device; None if no `except` table did."""
     matched: tuple[KeyMatcher, ...] = ()
     """The tests of the table that matches."""
     unreadable_key: str = ""
@@ -43,12 +43,12 @@ class MatchResult:
 
     @property
     def detail(self) -> str:
-        """The text that could not be used; "" if there is none."""
+        """The error's detail, which may quote what was read; "" if there is none."""
         return self.error.detail if self.error is not None else ""
 
     @property
     def cause(self) -> Cause:
-        """The cause of an unknown reading that this result leads to."""
+        """The cause of the reading if this result makes it unknown."""
         return self.error.cause if self.error is not None else Cause.UNREADABLE
 
 
@@ -106,7 +106,7 @@ def _match_any(tables: Sequence[Table], read: Callable[[str], Value]) -> MatchRe
             return MatchResult(matches=True, matched=table.tests)
         if result.matches is None:
             first_unknown = first_unknown or result
-        elif result.mismatches[0] not in mismatches:  # it is the only one, because match_all() stops there
+        elif result.mismatches[0] not in mismatches:  # match_all() returns at most one mismatch
             mismatches += result.mismatches
     return first_unknown or MatchResult(matches=False, mismatches=mismatches)
 

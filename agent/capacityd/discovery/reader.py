@@ -50,7 +50,7 @@ def _read_values(resource: Resource, detector: ValueDetector, host: Host, *, exp
     contributions = [number for number in numbers if isinstance(number, Contribution)]
     if not contributions:
         return next(number for number in numbers if isinstance(number, Absent))
-    shares = [int(one.amount) for one in contributions]  # a ValueDetector reads whole numbers
+    shares = [int(contribution.amount) for contribution in contributions]  # a ValueDetector reads whole numbers
     return _quantity(resource, contributions, shares=shares, explain=explain)
 
 
@@ -74,7 +74,7 @@ def _attribute(host: Host, path: str) -> str | None:
         return text
     name = os.path.basename(path)
     folder = host.resolve(os.path.dirname(path))
-    target = resolve_link(host, path) if folder else None  # without its folder, the device has disappeared
+    target = resolve_link(host, path) if folder else None  # no folder: the device has disappeared
     if target is None:
         return None
     is_link = target != f"{folder}/{name}"
@@ -84,10 +84,10 @@ def _attribute(host: Host, path: str) -> str | None:
 
 
 def _read_devices(resource: Resource, detector: DeviceDetector, host: Host, *, explain: bool) -> Reading:
-    """Reads the devices; reads all of them again if one disappears in the meantime.
+    """Reads the devices. If a device disappears in the meantime, reads all devices again.
 
-    All, because the device may have been the chosen one of several paths to a disk: then another path counts. If a
-    device disappears in every attempt, its values are unknown, except for those that find() has read, such as its name.
+    The device that disappeared may have been one path of a disk with several paths: then another path counts. If a
+    device disappears in every attempt, only the values that find() has read are known, such as its name.
     """
     for _ in range(_MAX_ATTEMPTS - 1):
         with suppress(_DisappearedError):
@@ -150,8 +150,8 @@ def _unknown_reading(unknown: Sequence[Unknown]) -> Unknown:
 
 
 def _why_none(detector: DeviceDetector, host: Host, *, subsystems: Sequence[str], total: int) -> str:
-    """Why no device counts. subsystems: those that were searched, if the detector requires their names. total: the
-    number of candidates."""
+    """Why no device counts. subsystems: the subsystems that were searched; empty if the detector searches everywhere.
+    total: the number of candidates."""
     searched = " ".join((detector.name, *subsystems))
     if total:
         return f"none of {total} {searched} devices matches"
@@ -162,9 +162,9 @@ def _why_none(detector: DeviceDetector, host: Host, *, subsystems: Sequence[str]
 def _cached_reader(
     host: Host, detector: DeviceDetector, device: Device, *, is_last_attempt: bool
 ) -> Callable[[str], Value]:
-    """A function that reads each key at most once: several tables may test a key, and its value may change in between.
+    """Returns a function that reads each key at most once, so that all tables test the same value.
 
-    If the device has disappeared, it raises _DisappearedError or, in the last attempt, HostError.
+    If the device has disappeared, that function raises _DisappearedError or, in the last attempt, HostError.
     """
     cache: dict[str, Value] = {}
 
@@ -184,9 +184,9 @@ def _cached_reader(
 def _contribution(
     host: Host, resource: Resource, device: Device, *, read: Callable[[str], Value]
 ) -> tuple[Contribution, int]:
-    """The contribution of a matching device in the resource's unit, and the same in base units.
+    """The contribution of a matching device in the resource's unit, and the same amount in base units.
 
-    Raises HostError if the device has no value to add up. The fallback is only for a device that still exists.
+    Raises HostError if the device has no value for the measure. The fallback counts only if the device still exists.
     """
     measured = 1
     note = ""
@@ -226,7 +226,7 @@ def _quantity(
     resource: Resource, contributions: Sequence[Contribution], *, shares: Sequence[int], explain: bool
 ) -> Reading:
     """The reading of a resource with these contributions. shares: the same amounts in base units. explain: whether to
-    keep what the devices say."""
+    keep the contributions' details."""
     value = resource.quantity_of(shares)
     if not countable(value):
         advice = "; use a larger unit" if resource.unit else ""

@@ -24,15 +24,14 @@ from capacityd.schema.config import Config, Resource
 from capacityd.schema.device import ValueDetector
 
 _MAX_CHILDREN = 8  # running at the same time
-_MEMORY_FILE, _DELETED = "/memfd:", " (deleted)"  # around a name, in /proc: memfd_create(2)
+_MEMORY_FILE, _DELETED = "/memfd:", " (deleted)"  # before and after a name in /proc: memfd_create(2)
 
 
 def probe(config: Config, host: Host, node_name: str | None, *, explain: bool = False) -> dict[str, Reading]:
-    """Reads every configured resource: its name -> its reading, sorted. One with an error in the configuration is
-    unknown.
+    """Reads every configured resource. Returns the name of each resource -> its reading, sorted by name.
 
-    node_name: None: it is not known. explain: whether to add the uncounted devices and the explanation, for
-    `probe --explain`.
+    A resource with an error in its configuration is unknown. node_name: None if it is not known. explain: whether to
+    add the uncounted devices and the explanation, for `probe --explain`.
     """
     readings: dict[str, Reading] = {
         name: Unknown(f"configuration: {why}", Cause.CONFIGURATION) for name, why in config.broken.items()
@@ -49,7 +48,7 @@ def probe(config: Config, host: Host, node_name: str | None, *, explain: bool = 
     detectors = [load_detector(resource.detector) for resource in config.resources]
     runs_programs = any(isinstance(detector, ValueDetector) and detector.spawns for detector in detectors)
     if runs_programs:
-        become_subreaper()  # so that kill_children() can kill what these programs have left behind
+        become_subreaper()  # so that kill_children() also kills processes that these programs leave behind
     try:
         while waiting or running:
             while waiting and len(running) < _MAX_CHILDREN:
@@ -73,12 +72,12 @@ def probe(config: Config, host: Host, node_name: str | None, *, explain: bool = 
 
 
 def _hanging(resources: Iterable[Resource]) -> dict[str, Unknown]:
-    """The readings of resources whose children of earlier passes could not be killed.
+    """The readings of resources with a child process of an earlier pass that could not be killed.
 
-    These children, and what programs have left behind, are now the service's children, and so siblings of this worker.
-    Another child for the same resource would also hang, and after many passes hanging children would fill the memory.
+    Such a child, or a process that its program left behind, is now a child of the service, so it is a sibling of this
+    worker. Another child for the resource would hang, too. After many passes, hanging children would fill the memory.
     """
-    pids: dict[str, int] = {}  # by the name of the process, or of the standard input of a program (linux/program.py)
+    pids: dict[str, int] = {}  # name of a process, or of a program's standard input (linux/program.py) -> process id
     for pid in children_of(os.getppid()):
         with suppress(OSError), open(f"/proc/{pid}/comm", "rb") as file:
             name = file.read().strip().decode(errors="replace")

@@ -15,13 +15,13 @@ from capacityd.schema.config import Resource
 from capacityd.schema.matchers import Value
 
 _NODE_NAME_UNKNOWN = "the Node's name is not known; give it with --node-name, or as node_name in [kubernetes]"
-"""The host name may be another one, so it decides nothing."""
+"""The host name is not used instead, because it may differ from the Node's name."""
 
 
 def reading_of_when(resource: Resource, host: Host, node_name: str | None, *, explain: bool) -> Reading | None:
     """The reading of a resource whose `when` excludes, or may exclude, this machine; None if the resource applies.
 
-    node_name: None: it is not known. explain: whether to add the explanation.
+    node_name: None if it is not known. explain: whether to add the explanation.
     """
 
     def read(key: str) -> Value:
@@ -42,7 +42,7 @@ def reading_of_when(resource: Resource, host: Host, node_name: str | None, *, ex
 def _machine_value(key: str, host: Host, resource: Resource, *, node_name: str | None) -> Value:
     """The machine's value for a key of the resource's `when`: arch, node_name, path, dmi.NAME or devicetree.NAME.
 
-    For path, the value is those of the configured paths that exist.
+    The value of path is the list of the configured paths that exist.
     """
     group, _, name = key.partition(".")
     if group == "dmi":
@@ -59,7 +59,7 @@ def _machine_value(key: str, host: Host, resource: Resource, *, node_name: str |
 
 
 def _existing(host: Host, paths: Iterable[str]) -> tuple[str, ...]:
-    """The paths that exist. Raises HostError if none is known to exist and at least one could not be checked."""
+    """The paths that exist. Raises HostError if no path is known to exist and one or more could not be checked."""
     existing = []
     first_error: HostError | None = None
     for path in paths:
@@ -78,10 +78,10 @@ def _existing(host: Host, paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def _dmi_text(host: Host, path: str) -> str | None:
-    """A DMI text. Vendors leave fields unset in many ways, so control characters at both ends are ignored.
+    """A DMI text without control characters at both ends, which some vendors leave in unset fields; None if empty.
 
-    Raises HostError if the text is not printable: it may be garbage, which must not decide anything. Also raises
-    HostError if the link to the folder is dangling: then the text is unknown, not absent.
+    Raises HostError if the text is not printable, because garbage must not decide anything. Also raises HostError if
+    the link to the folder is dangling, because then the text is unknown, not missing.
     """
     text = host.text(path)
     if text is None:

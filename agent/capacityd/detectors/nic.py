@@ -70,7 +70,7 @@ def _bus(host: Host, device: Device) -> Value:
 
 
 def _ids(host: Host, device: Device) -> tuple[str, str, str]:
-    """The bus, vendor id and product id of the nearest USB or PCI device above the interface; "" each if none exists."""
+    """Bus, vendor id and product id of the nearest USB or PCI device above the interface; "" each if none exists."""
     hardware = _hardware(host, device)
     return hardware_ids(host, hardware) if hardware else ("", "", "")
 

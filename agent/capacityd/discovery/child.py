@@ -26,8 +26,8 @@ from capacityd.model.text import printable
 from capacityd.schema.config import Resource
 
 MAX_BLOCKED = 10.0
-"""Seconds for which a detector without a timeout setting may be blocked, for example if a call hangs in the kernel. Busy
-time, in which the detector runs or waits for a processor, does not count: a machine may have 50,000 devices."""
+"""Seconds for which a detector without a timeout setting may be blocked, for example if a call hangs in the kernel.
+The time in which it is busy (runs, or waits for a processor) does not count: a machine may have 50,000 devices."""
 
 MAX_BUSY = 300.0
 """Seconds from the start of a pass until a detector without a timeout setting is killed even if it is busy."""

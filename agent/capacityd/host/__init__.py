@@ -1,2 +1,2 @@
-"""The only interface to this machine. All errors are HostErrors; no type or exception of a library leaves this
+"""The only interface to this machine. All errors are HostErrors. No type or exception of a library leaves this
 package."""

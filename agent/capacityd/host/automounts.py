@@ -24,7 +24,7 @@ GPT_AUTOMOUNTS = ("/boot", "/efi")
 """Mount points for which systemd-gpt-auto-generator(8) creates automount units."""
 
 TAGS = ("UUID", "LABEL", "PARTUUID", "PARTLABEL", "ID")
-"""Tags, as in UUID=x, by which a unit may name a block device: fstab(5). A unit of systemd-fstab-generator(8) has
+"""Tags by which a unit may name a block device, for example UUID=x: fstab(5). A unit of systemd-fstab-generator(8) has
 the device's path instead."""
 
 _SOURCE_OF_SYSTEMD = "systemd-1"
@@ -44,7 +44,7 @@ class Automount:
 
 
 def automount(host: Host, point: str, source: str) -> Automount:
-    """The automount at a mount point. source: of the automount, as in the mount table. Raises HostError."""
+    """The automount at a mount point. source: the automount's source in the mount table. Raises HostError."""
     if source != _SOURCE_OF_SYSTEMD:
         return Automount(name=source, type="", source="")
     settings = _settings(host, f"{unit_name(point)}.mount")
@@ -71,12 +71,12 @@ def _settings(host: Host, unit: str) -> dict[str, str]:
 
 
 def mount_settings(lines: Iterable[str]) -> dict[str, str]:
-    """Name -> value, from the section [Mount] of a unit. lines: of the unit's file."""
+    """The settings in the section [Mount] of a unit: name -> value. lines: the lines of the unit's file."""
     return {name: value for section, name, value in assignments(lines) if section == "[Mount]"}
 
 
 def unit_name(path: str) -> str:
-    """The name of the unit for a path, without its type, as systemd-escape(1) prints it."""
+    """The name of the unit for a path, without a suffix such as .mount, as systemd-escape(1) prints it."""
     name = b"/".join(part for part in os.fsencode(path).split(b"/") if part)
     if not name:
         return "-"

@@ -1,4 +1,4 @@
-"""Block devices: which are whole disks, according to their names and paths in /sys, and which has a name in /dev."""
+"""Block devices: which are no whole disks, according to their names and paths in /sys, and which has a name in /dev."""
 
 from __future__ import annotations
 
@@ -10,18 +10,24 @@ from capacityd.model.host import Host
 
 _BLOCKS = "/sys/class/block"
 _VIRTUAL = re.compile("/sys/devices/(virtual/(?!nvme-)|pseudo_|tcm_loop_|vdpa)")
-"""The beginning of the paths in /sys of block devices that software makes: those whose driver sets no parent device,
-and virtio disks of programs (VDUSE), are in virtual/; SCSI disks in memory are in pseudo_ (scsi_debug), those of this
-machine's own disks and files in tcm_loop_ (drivers/target/loopback); simulated virtio disks are in vdpa (vdpa_sim).
-NVMe disks are in virtual/nvme-subsystem if they may have several paths, and in virtual/nvme-fabrics over a network."""
+"""The beginning of the paths in /sys of block devices that software makes:
+
+- virtual/: devices whose driver sets no parent device, and virtio disks of programs (VDUSE)
+- pseudo_: SCSI disks in memory (scsi_debug)
+- tcm_loop_: SCSI disks that show disks and files of this machine (drivers/target/loopback)
+- vdpa: simulated virtio disks (vdpa_sim)
+
+Not among them are NVMe disks. They are in virtual/nvme-subsystem if they may have several paths, and in
+virtual/nvme-fabrics if they are attached over a network.
+"""
 _SOFTWARE = ("dm-", "loop", "md", "ram", "zram")
 """Prefixes of names of block devices that software makes. No disk has a name with these prefixes."""
 _NOT_DISKS = ("fd", "mtdblock", "rbd", "sr", "ubiblock")
 """Prefixes of names of block devices whose paths in /sys look like those of disks: floppy and optical drives (fd, sr),
 flash chips (mtdblock, ubiblock) and network disks of Ceph (rbd)."""
 _HARDWARE_IN_VIRTUAL = re.compile("fio[a-z]+")
-"""Hardware in _VIRTUAL: the driver iomemory-vsl of Fusion-io's PCIe cards (fioa) sets no parent. The kernel's own
-drivers of hardware all set one (device_add_disk in drivers/block, drivers/s390/block, drivers/nvdimm)."""
+"""Names of hardware in virtual/: the driver iomemory-vsl of Fusion-io's PCIe cards (fioa) sets no parent device. The
+kernel's own drivers of hardware all do (device_add_disk in drivers/block, drivers/s390/block, drivers/nvdimm)."""
 _NVME_PATH = re.compile("nvme[0-9]+c[0-9]+n[0-9]+")
 """One of several paths to an NVMe namespace: nvme6c6n1 beside nvme6n1 (nvme_alloc_ns in drivers/nvme/host/core.c)."""
 
@@ -39,9 +45,9 @@ def is_virtual(name: str, real: str) -> bool:
 
 
 def block_device_path(host: Host, node: str) -> str:
-    """The path in /sys, without links, of a block device. node: such as /dev/sda2, /dev/mapper/root or a link to one.
+    """The path in /sys, without links, of a block device. Raises HostError, also if /sys does not know the device.
 
-    Raises HostError, also if there is no such device.
+    node: a path such as /dev/sda2 or /dev/mapper/root, or a link to such a path.
     """
     path = (
         _named_by_mapper(host, node)
@@ -73,7 +79,7 @@ def _named_by_mapper(host: Host, node: str) -> str | None:
 
 
 def _target_of_link(host: Host, node: str) -> str | None:
-    """The path in /sys of the device that a link such as /dev/disk/by-uuid/… leads to; None if it leads to none."""
+    """The path in /sys of the device that a link such as /dev/disk/by-uuid/… leads to; None if there is none."""
     target = os.path.basename(host.resolve(node) or "")
     return host.resolve(f"{_BLOCKS}/{target}") if target else None
 

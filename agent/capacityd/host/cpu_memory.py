@@ -1,10 +1,8 @@
-"""The machine's processors and memory, from the kernel's files, and from psutil where its answer is right.
+"""The machine's processors and memory: the threads from psutil, everything else from the kernel's files.
 
-psutil does not report sockets. It counts cores that the kernel does not know, and offline cores where the kernel keeps
-the topology of offline processors. psutil's highest frequency is not the hardware's, but the limit of power management
-(scaling_max_freq), averaged over all processors. psutil reads it together with the present frequency, for which some
-drivers wake up idle processors. So this module reads sockets, cores, the highest frequency and the memory from the
-kernel.
+psutil has no number of sockets. Its number of cores may include offline cores, and cores that the kernel does not know.
+Its highest frequency is the limit of power management (scaling_max_freq), averaged over all processors. With it, psutil
+reads the present frequency, for which some drivers wake up idle processors.
 """
 
 from __future__ import annotations
@@ -24,13 +22,13 @@ _CPU = re.compile("cpu[0-9]+")
 _PROCESSORS_CHANGED = "processors changed while they were read"
 _FREQUENCIES = f"{_CPUS}/cpufreq"
 _LARGEST_MEMORY = 2**58
-"""Bytes, 64 times the physical memory that x86-64 can address: a larger size is wrong. lxcfs reports the limit of a
-cgroup as swap, and nearly 2**63 if there is no limit."""
+"""The largest plausible size in bytes: 64 times the physical memory that x86-64 can address. lxcfs reports the limit of
+a cgroup as swap, and nearly 2**63 if there is no limit."""
 _PSUTIL_ERRORS = (psutil.Error, OSError, NotImplementedError, AttributeError, LookupError, ValueError)
-"""psutil's own exceptions, and those with which it fails at a file in /proc that has an unexpected form."""
+"""psutil's own exceptions, and those that it raises at a file in /proc with unexpected content."""
 _ACPI_TABLES = "/sys/firmware/acpi/tables"
 _DEVICE_TREES = ("aarch64", "arm", "riscv")
-"""Architectures whose kernels may read the topology from a device tree, as uname -m begins with them: CONFIG_ARM,
+"""The beginning of what `uname -m` prints if the kernel may read the topology from a device tree: CONFIG_ARM,
 CONFIG_ARM64 and CONFIG_RISCV in drivers/base/arch_topology.c."""
 _CPU_MAP = "/proc/device-tree/cpus/cpu-map"
 _PACKAGE_ID = "physical_package_id"
@@ -41,7 +39,7 @@ _NODE = re.compile("node[0-9]+")
 def memory(host: Host) -> Memory:
     """The kernel's memory, and its swap. Raises HostError.
 
-    psutil fails at a line of /proc/meminfo that it does not expect, such as one of NULs (lxcfs), or one without a space
+    psutil would fail at an unexpected line of /proc/meminfo, such as a line of NULs (lxcfs) or a line without a space
     (ShadowCallStack on arm64).
     """
     lines = host.lines("/proc/meminfo")
@@ -63,8 +61,8 @@ def _meminfo(lines: Sequence[str], name: str) -> int:
 def _cores(host: Host) -> int | None:
     """The number of cores with online processors; None if the kernel does not know the processors' topology.
 
-    With device trees, kernels without the topology have ids of -1, and lists that are empty or contain all processors
-    (RISC-V before Linux 6.1: update_siblings_masks in drivers/base/arch_topology.c).
+    A kernel that uses a device tree may not know the topology. Then it shows ids of -1, and lists that are empty or
+    contain all processors (RISC-V before Linux 6.1: update_siblings_masks in drivers/base/arch_topology.c).
     """
     folders = _online_folders(host)
     if _may_have_device_tree(host):
@@ -97,9 +95,9 @@ def _numbers_in_list(text: str) -> set[int]:
 
 
 def _number_of_cores(host: Host, folders: Sequence[str]) -> int | None:
-    """The number of cores that the processors form; None if the kernel does not list their members.
+    """The number of cores that the processors form; None if the kernel does not list the processors of a core.
 
-    folders: of the online processors. Raises HostError.
+    folders: the folders of the online processors. Raises HostError.
     """
     online = {int(folder.removeprefix(f"{_CPUS}/cpu")) for folder in folders}
     texts = [host.text(f"{folder}/topology/core_cpus_list") for folder in folders]
@@ -114,8 +112,7 @@ def _number_of_cores(host: Host, folders: Sequence[str]) -> int | None:
 
 
 def _threads(host: Host) -> int | None:
-    """The number of online processors from psutil; from /sys if psutil fails, because it can't read /proc/cpuinfo, for
-    example."""
+    """The number of online processors, from psutil. If psutil fails, for example at /proc/cpuinfo, from /sys."""
     try:
         threads: int | None = psutil.cpu_count(logical=True)
         return threads
@@ -152,14 +149,16 @@ def _may_have_device_tree(host: Host) -> bool:
 
 
 def _sockets_of_device_tree(host: Host, folders: Sequence[str]) -> int | None:
-    """The number of sockets according to the device tree's map of processors; None if it has none.
+    """The number of sockets according to the device tree's map of processors; None if the number is unknown.
 
-    The ids of packages do not say it: without a map, they are the NUMA nodes (store_cpu_topology in
-    drivers/base/arch_topology.c), before Linux 6.0 the map's clusters, and on 32-bit ARM the clusters of the register
-    MPIDR. A map without sockets describes a single one: Documentation/devicetree/bindings/cpu/cpu-topology.txt. Old
-    maps of machines with several sockets also have none.
+    The ids of packages do not show it. Without a map, they are the NUMA nodes (store_cpu_topology in
+    drivers/base/arch_topology.c). Before Linux 6.0, they are the map's clusters. On 32-bit ARM, they are the clusters
+    of the register MPIDR.
 
-    folders: of the online processors.
+    A map without sockets describes a machine with one socket: Documentation/devicetree/bindings/cpu/cpu-topology.txt.
+    Old maps of machines with several sockets also name no sockets. So with several NUMA nodes, the number is unknown.
+
+    folders: the folders of the online processors.
     """
     names = host.listdir(_CPU_MAP)
     sockets = [name for name in names if name.startswith("socket")]
@@ -170,7 +169,7 @@ def _sockets_of_device_tree(host: Host, folders: Sequence[str]) -> int | None:
 
 
 def _max_frequency(host: Host) -> int | None:
-    """The highest frequency of the fastest processor in Hz, without processors that are offline."""
+    """The highest frequency of the fastest online processor in Hz; None if the kernel reports no frequency."""
     policies = [f"{_FREQUENCIES}/{name}" for name in host.listdir(_FREQUENCIES) if name.startswith("policy")]
     frequencies = [_policy_kilohertz(host, policy) for policy in policies]
     return max((kilohertz * 1000 for kilohertz in frequencies if kilohertz), default=None)
@@ -196,4 +195,7 @@ PROCESSOR_MEASURES: Mapping[str, Callable[[Host], int | None]] = {
     "sockets": _sockets,
     "max_frequency": _max_frequency,
 }
-"""A measure of the online processors -> its reader: None if the machine does not report it. Raises HostError."""
+"""Measure of the online processors -> the function that reads it.
+
+The function returns None if the machine does not report the measure. It may raise HostError.
+"""

@@ -1,7 +1,7 @@
 """The whole disks in /sys. Each is listed once, even if several paths lead to it.
 
-Two paths lead to one disk if multipathd says so, or if world-wide id and serial number agree, and neither size nor
-model differs.
+Two paths lead to one disk if multipathd says so, or if their world-wide ids and serial numbers are equal, and neither
+size nor model differs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _UNCERTAIN = "it is unknown whether it is another path to a disk"
 
 _SINGLE_PATH = re.compile("/usb|/ata")
 """Parts of a disk's folder in /sys which show that no second path can lead to the disk. Ids of such disks are not
-compared: USB enclosures and cheap SATA disks of one model often share one."""
+compared, because USB enclosures and cheap SATA disks of one model often have the same id."""
 _SCSI_TARGET_FOLDER = re.compile("^.*/target[0-9:]+(?=/)")
 """The beginning of a disk's folder in /sys, up to the folder of its SCSI target."""
 _GENERATED_PREFIX = "nvme."
@@ -37,12 +37,12 @@ controllers of a cloud."""
 _VENDORS_PREFIX = "t10."
 """The start of an id whose form is the vendor's own (T10 vendor ID based, SCSI Primary Commands)."""
 _MULTIPATH_PREFIX = "mpath-"
-"""The start of a device-mapper UUID that multipathd assigned (multipath-tools, libmultipath/devmapper.c). Such a UUID
-decides alone: the system already uses the paths that share it as one disk."""
+"""The start of a device-mapper UUID that multipathd assigned (multipath-tools, libmultipath/devmapper.c). Paths
+with the same UUID lead to one disk, because the system already uses them as one disk."""
 _SCSI_SERIALS = ("SCSI_IDENT_SERIAL", "ID_SCSI_SERIAL")
 """udev's properties with the serial number of a SCSI disk (VPD page 0x80), from sg3-utils and from scsi_id."""
 _OTHER_SERIAL = "ID_SERIAL_SHORT"
-"""udev's property with the serial number of disks other than SCSI. That of a SCSI disk repeats the world-wide id."""
+"""udev's property with the serial number of a disk that is not SCSI. For a SCSI disk, it repeats the world-wide id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Disk:
     paths: list[str]
     """The kernel's names of the disk's paths; at least one."""
     uncertain_because: str = ""
-    """Why the disk may be another path to an earlier disk; "" if it is certainly a disk of its own."""
+    """Why the disk may be another path to an earlier disk; "" if it is certainly a separate disk."""
 
     @property
     def name(self) -> str:
@@ -121,18 +121,18 @@ def nvme_transport(host: Host, real: str) -> str | None:
 
 
 def _is_no_disk(host: Host, name: str, real: str) -> bool:
-    """Whether a block device that may have a disk's name is none. real: its path in /sys without links."""
+    """Whether a block device is not a disk although its name may be a disk's. real: its path in /sys without links."""
     if is_virtual(name, real):
         return True
     if host.text(f"{BLOCK}/{name}/hidden") == "1":  # a single path to an NVMe namespace
         return True
     if name.startswith("nvme"):  # loop: a disk or file of this machine (drivers/nvme/target/loop.c)
         return nvme_transport(host, real) == "loop"
-    return name.startswith("xvd") and host.property(f"{BLOCK}/{name}", "ID_CDROM") == "1"  # a drive of a Xen guest
+    return name.startswith("xvd") and host.property(f"{BLOCK}/{name}", "ID_CDROM") == "1"  # Xen's CD drive
 
 
 def _ids(host: Host, name: str, real: str) -> list[str]:
-    """The ids that all paths to one disk share: multipathd's, and the world-wide id.
+    """The ids that all paths to one disk share: the UUID of multipathd, and the world-wide id.
 
     real: the disk's path in /sys without links.
     """
@@ -150,10 +150,10 @@ def _ids(host: Host, name: str, real: str) -> list[str]:
 def _earlier_disk(
     name: str, ids: Sequence[str], by_id: Mapping[str, Sequence[Disk]], facts: Callable[[str, str], _Facts]
 ) -> tuple[Disk | None, str]:
-    """Returns the disk, among those found earlier, to which this path certainly leads as well; None if there is none.
+    """Returns the earlier disk to which this path certainly leads, and ""; otherwise None, and why that is uncertain.
 
-    Also returns why the path may nevertheless lead to an earlier disk, if the first result is None; "" if it certainly
-    leads to none. name, ids: of the path. by_id: id -> the disks found earlier. facts: _facts() for a name and an id.
+    The reason is "" if the path certainly leads to no earlier disk. name, ids: those of the path. by_id: id -> the
+    disks found earlier. facts: _facts() for a name and an id.
     """
     uncertain_because = ""
     for id_ in ids:
@@ -173,9 +173,9 @@ def _leads_to(disk: Disk, name: str, id_: str, facts: Callable[[str, str], _Fact
     own_facts = facts(name, id_)
     if any(own_facts.show_another_disk_than(facts(path, id_)) for path in disk.paths):
         return False
-    # An id that only its vendor defines may be that of each server's first disk, and so may the serial number (tgt).
+    # Software targets (tgt) may give the first disk of every server the same vendor's id and the same serial number.
     if own_facts.serial and facts(disk.name, id_).serial and not id_.startswith(_VENDORS_PREFIX):
-        return True  # equal ones: show_another_disk_than() has compared them
+        return True  # the serial numbers are equal: show_another_disk_than() has compared them
     raise HostError(f"{name} and {disk.name} have the same id {id_}, and nothing else shows whether they are one")
 
 
@@ -190,8 +190,8 @@ class _Facts:
     model: str
     sectors: int
     target: str
-    """The folder of the SCSI target in /sys. Two paths below one target lead to different disks, whatever ids the disks
-    share: UFS gives all disks of a chip the same id."""
+    """The folder of the SCSI target in /sys. Two paths below one target lead to different disks, even if the disks
+    have the same id: UFS gives all disks of a chip the same id."""
 
     def show_another_disk_than(self, other: _Facts) -> bool:
         """Whether these facts and the other path's show that the two paths lead to different disks."""

@@ -1,8 +1,8 @@
 """The link modes that a network interface supports, and their speeds, from the ethtool ioctl.
 
 The ioctl needs a few microseconds and no capability. Unlike /sys/class/net/*/speed, it does not depend on the link
-partner. The kernel names its own link modes (ETH_SS_LINK_MODES), and the names contain the speeds, so link modes that
-are newer than this program need no table here.
+partner. The kernel names its link modes (ETH_SS_LINK_MODES), and the names contain the speeds. So this module needs no
+table of link modes, and knows those of newer kernels.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ net/ethtool/common.c."""
 
 
 def speeds_of(modes: Iterable[str]) -> list[int]:
-    """The speeds of link modes, in bit/s, in ascending order. modes: their names.
+    """The speeds of link modes, in bit/s, in ascending order. modes: the names of the link modes.
 
     Raises HostError for an unknown name: it may be the link mode with the highest speed.
     """

@@ -1,7 +1,7 @@
 """The mounted file systems, each listed once, and their sizes.
 
-The mount table lists a file system for each mount of it or of one of its folders, including bind mounts and the mounts
-of a service's sandbox. Only mounts of the whole file system count, and only if no other mount hides them.
+The mount table has a line for each mount of a file system or of one of its folders, including bind mounts and the
+mounts of a service's sandbox. Only mounts of the whole file system count, and only if no other mount hides them.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class Filesystem:
     """A mounted file system."""
 
     number: str
-    """major:minor, the kernel's name for it."""
+    """The major:minor, by which the kernel identifies the file system."""
     type: str
     source: str
     """The mounted device or share, such as /dev/sda1."""
     points: tuple[str, ...]
-    """The machine's mount points of the whole file system (mounts_of_whole), the shortest first; none if it is only
-    for pods."""
+    """The machine's mount points of the whole file system (mounts_of_whole), the shortest first; empty if the
+    file system is only for pods."""
     read_only: bool
     """Whether the file system itself is read-only, regardless of its mounts."""
     mount_ids: frozenset[str]
@@ -49,7 +49,7 @@ class Filesystem:
 
 
 def filesystems(host: Host) -> list[Filesystem]:
-    """All mounted file systems that a path leads to, in mount order, without snapshots. Raises HostError."""
+    """The mounted file systems that no other mount hides, in mount order, without snapshots. Raises HostError."""
     by_number: dict[str, list[Mount]] = {}
     table = mounts(host)
     tree = MountTree(table)
@@ -70,7 +70,7 @@ def _is_local(filesystem: Filesystem) -> bool:
         return True
     if filesystem.type == "devtmpfs":  # backing() does not know this type, which is in memory and has a size
         return True
-    if may_hang(filesystem.type):  # also layers that a program joins (FUSE)
+    if may_hang(filesystem.type):  # includes FUSE, by which a program may join layers
         return False
     return backing(filesystem.type) in (Backing.LOCAL, Backing.MEMORY, Backing.LAYERS)
 
@@ -104,9 +104,9 @@ def _measure(point: str, mount_ids: Collection[str]) -> int:
 
 
 def _filesystem(mounts_of_one: Sequence[Mount]) -> Filesystem:
-    """The file system that all these mounts are of."""
+    """The file system with these mounts."""
     first = mounts_of_one[0]
-    # A program that attaches a device for a pod may mount it in a folder of its own first, for example Portworx.
+    # Some programs that attach a device for a pod, such as Portworx, also mount it in a folder of their own.
     attached = {mount.root for mount in mounts_of_one if has_device(first.number) and is_attached_volume(mount.point)}
     points = {
         mount.point

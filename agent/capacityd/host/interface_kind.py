@@ -1,10 +1,10 @@
 """The kind of a network interface: a port of the machine, an interface that shares a port, or one without a port.
 
-hardware: in all functions, the path in /sys of the interface's device, such as a PCI function. The kinds are those by
-which the configuration selects interfaces (_KINDS in detectors/nic.py).
+The kinds are those by which the configuration selects interfaces (_KINDS in detectors/nic.py). In all functions, the
+parameter hardware is the path in /sys of the interface's device, such as a PCI function.
 
-The tables are from Linux 6.1 to 6.18: all callers of SET_NETDEV_DEVTYPE and SET_NETDEV_DEV, and the bus_types of the
-devices that they pass.
+The tables cover Linux 6.1 to 6.18: all callers of SET_NETDEV_DEVTYPE and SET_NETDEV_DEV, and the bus_types of the
+devices that these callers pass.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ _PORT_BUSES = (
     "virtio", "xen", "vmbus", "vio", "ibmebus", "ccwgroup", "iucv",
     "fsl-mc", "cdx", "ssb", "bcma", "spi", "i2c", "mdio_bus", "serial",
 )  # fmt: skip
-"""Buses with devices that are ports of the machine, or that the hypervisor gives to this virtual machine as ports. spi,
-i2c and mdio_bus also have switches (DSA), whose ports count."""
+"""Buses whose devices are network ports of the machine or of the virtual machine. The buses spi, i2c and mdio_bus also
+have switches (DSA), whose ports count."""
 
 _OTHER_BUSES: Mapping[str, str] = {
     "xen-backend": "virtual",  # the host's end of a guest's interface: drivers/net/xen-netback
     "vdpa": "virtual",
     "netdevsim": "virtual",  # simulated hardware
     "gadget": "other",
-    "mhi": "other",  # to a modem or accelerator inside the machine: drivers/net/mhi_net.c
+    "mhi": "other",  # leads to a modem or accelerator inside the machine: drivers/net/mhi_net.c
     "most": "other",  # the network of a car's entertainment system
 }
-"""Buses with devices that are not ports -> the interface's kind."""
+"""Bus whose devices are not ports -> the kind of their interfaces."""
 
 _ID_ATTRIBUTES: Mapping[str, tuple[str, str]] = {"usb": ("idVendor", "idProduct"), "pci": ("vendor", "device")}
 """Bus -> the names of the attributes with the ids of vendor and product."""
 _DPU_TO_HOST_DRIVER = "mlxbf-tmfifo"
-"""The driver of the device below which is the virtio device that links a BlueField card to the machine around it."""
+"""The driver of the parent of the virtio device that connects a BlueField card with the machine around it."""
 _BMC_IDS = (  # USB vendor and product of service processors: iDRAC, iLO, IMM and XCC, AMI's, Supermicro's
     ("413c", "a102"),
     ("03f0", "2927"),
@@ -55,7 +55,7 @@ _BMC_IDS = (  # USB vendor and product of service processors: iDRAC, iLO, IMM an
 
 
 def software_kind(host: Host, path: str) -> str | None:
-    """The kind of an interface that software creates; None for hardware, and for software without a kind of its own.
+    """The kind of a bond, bridge, VLAN, team or child of another interface; None for any other interface.
 
     path: the interface in /sys. Raises HostError.
     """
@@ -65,19 +65,19 @@ def software_kind(host: Host, path: str) -> str | None:
     if _is_child(host, path, devtype=devtype):
         return "virtual"
     if devtype or host.resolve(f"{path}/device") is not None:
-        return None  # not a team: the driver team sets neither
-    # /sys does not show whether an interface is a team. Only netlink does, which is asked only for an interface with
-    # members: a team without members can't carry anything.
+        return None  # the driver of teams sets neither DEVTYPE nor a device
+    # Only netlink shows whether an interface is a team. Interfaces without members are not asked about, because a team
+    # without members carries nothing.
     name = os.path.basename(path)
     is_team = bool(lower_interfaces(host, name)) and host.link_kind(name) == "team"
     return "team" if is_team else None
 
 
 def _is_child(host: Host, path: str, devtype: str | None) -> bool:
-    """Whether an interface with hardware is a child of another one, as in IPoIB. devtype: of the interface."""
+    """Whether an interface with hardware is a child of another one, for example in IPoIB. devtype: its DEVTYPE."""
     if devtype == _SWITCH_PORT_DEVTYPE:  # a port, although it uses the interface that connects the switch
         return False
-    if not linked_number(host, os.path.basename(path)):  # the number of the interface that this one uses (iflink)
+    if not linked_number(host, os.path.basename(path)):  # it uses no other interface
         return False
     return resolve_link(host, f"{path}/device") is not None
 
@@ -95,8 +95,8 @@ def hardware_kind(host: Host, path: str, hardware: str) -> str:
         return "wireless"
     if _is_function_of_port(host, path, hardware=hardware):
         return "vf"
-    # On Azure, and with virtio failover, a virtual function belongs to an interface that has hardware itself, unlike a
-    # bond or a bridge. That interface counts for both.
+    # On Azure, and with virtio failover, the master of a virtual function is an interface with hardware, unlike a bond
+    # or a bridge. The master counts for both.
     if resolve_link(host, f"{path}/master") and resolve_link(host, f"{path}/master/device"):
         return "vf"
     if _is_representor(host, path):
@@ -121,11 +121,11 @@ def _kind_by_bus(host: Host, hardware: str) -> str:
     """The kind of an interface according to the buses of its device and of the devices above."""
     bus = link_name(host, f"{hardware}/subsystem")
     if bus is None:
-        return "physical"  # no bus shows that the device is anything but a port of the machine
+        return "physical"  # a device without a bus counts as a port of the machine
     if bus in _OTHER_BUSES:
         return _OTHER_BUSES[bus]
     if bus == "virtio" and _is_vdpa(host, hardware):
-        # Without a PCI function, a driver simulates the device (vdpa_sim), or a program does (VDUSE).
+        # Without a PCI function, a driver (vdpa_sim) or a program (VDUSE) simulates the device.
         return "vf" if _is_below_pci_function(host, hardware) else "virtual"
     if bus == "virtio" and link_name(host, f"{os.path.dirname(hardware)}/driver") == _DPU_TO_HOST_DRIVER:
         return "other"
@@ -174,9 +174,9 @@ def _is_bmc(host: Host, hardware: str) -> bool:
 
 
 def hardware_ids(host: Host, hardware: str) -> tuple[str, str, str]:
-    """Bus, vendor and product of the nearest USB or PCI device: this device, or one above it. "" each if there is none.
+    """Bus, vendor and product of the nearest USB or PCI device: this device, or one above; "" each if none exists.
 
-    The ids lack their 0x. Raises HostError.
+    The ids are without 0x. Raises HostError.
     """
     for path in device_and_above(hardware):
         bus = link_name(host, f"{path}/subsystem") or ""

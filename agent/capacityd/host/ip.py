@@ -34,8 +34,8 @@ def ip(*arguments: str) -> Sequence[Json]:
             detail = f"standard error: {quoted(printable(err.strip()))}"
             raise HostError(f"{_IP[0]} exited with status {status}", detail=detail)
         if _INTERRUPTED not in err:
-            # The name of an interface may have any bytes but "/" and white space. An empty list may be printed as
-            # nothing, and an object that a filter leaves out as an empty one.
+            # The name of an interface may have any bytes but "/" and white space. ip may print nothing for an empty
+            # list, and {} for an object that a filter leaves out.
             objects = json.loads(out.decode("utf-8", "surrogateescape") or "[]", strict=False)
             return [printed for printed in objects if printed]
     raise HostError(f"they changed during {_ATTEMPTS} attempts")
@@ -43,7 +43,7 @@ def ip(*arguments: str) -> Sequence[Json]:
 
 @contextmanager
 def ip_errors(subject: str) -> Iterator[None]:
-    """Adds to HostErrors that the subject could not be read. Errors of unexpected output become HostErrors."""
+    """Adds to HostErrors that the subject could not be read. Exceptions at unexpected output become HostErrors."""
     failed = f"{subject} could not be read"
     try:
         yield

@@ -13,16 +13,16 @@ from capacityd.model.host import Host
 def device_plugin_names(host: Host) -> frozenset[str] | None:
     """Resource names that device plugins have registered, or whose devices pods still use; None if unknown.
 
-    Without a checkpoint file, no device plugin has ever registered: the result is empty. The file's form: Data in
-    k8s.io/kubernetes, pkg/kubelet/cm/devicemanager/checkpoint.
+    If the checkpoint file does not exist, no device plugin has ever registered, so the result is empty. The type Data
+    in k8s.io/kubernetes, pkg/kubelet/cm/devicemanager/checkpoint, defines the file.
     """
     try:
-        text = "".join(host.lines(CHECKPOINT))  # not host.text(), which is for small files
+        text = "".join(host.lines(CHECKPOINT))  # host.text() is limited to small files
         if not text:  # the file is missing or empty
             is_missing = host.resolve(CHECKPOINT) is None
             return frozenset() if is_missing else None
         data = parse(text.encode())["Data"]
-        # Go writes a list or map that is nil as null.
+        # Go writes null for a nil list or map.
         registered = decode(dict[str, Any], data["RegisteredDevices"] or {})  # the name of a resource -> devices
         names_in_use = decode(tuple[str, ...], [entry["ResourceName"] for entry in data["PodDeviceEntries"] or []])
     except (HostError, Malformed, LookupError, TypeError):

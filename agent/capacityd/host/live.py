@@ -1,4 +1,5 @@
-"""This machine: /sys and /proc by plain system calls (several times faster than libudev), libudev for properties."""
+"""This machine as a Host. Plain system calls read /sys and /proc, several times faster than libudev, which reads only
+udev's properties."""
 
 from __future__ import annotations
 
@@ -41,14 +42,14 @@ _UDEV_DATABASE = "/run/udev/data"
 
 
 class LiveHost:
-    """The machine on which this process runs: a Host (model/host.py, which describes the methods).
+    """The machine on which this process runs, as a Host (model/host.py, which describes the methods).
 
-    Only the recorder calls scandir() and readlink(), which a Host lacks.
+    scandir() and readlink() are not methods of a Host. Only the recorder calls them.
     """
 
     def __init__(self) -> None:
         self._links: Mapping[str, Link] = {}
-        self._udev: Any = None  # one pyudev Context for all devices: each Context loads libudev again, 65 KiB
+        self._udev: Any = None  # one pyudev Context for all devices, because each loads libudev again (65 KiB)
 
     def listdir(self, folder: str) -> Sequence[str]:
         try:
@@ -93,10 +94,10 @@ class LiveHost:
 
     @contextmanager
     def _udev_properties(self, device: str) -> Iterator[Mapping[str, str]]:
-        """The properties that udev has for a device, for a with block. pyudev's exceptions in it become HostErrors."""
+        """A context with udev's properties of a device. pyudev's exceptions in the with block become HostErrors."""
         try:
-            self.text(f"{device}/uevent")  # raises HostError; libudev treats an unreadable file as an empty one
-            # As bytes: pyudev can't encode a path that is not UTF-8, and an interface's name may not be UTF-8.
+            self.text(f"{device}/uevent")  # to raise HostError: libudev would take an unreadable file for an empty one
+            # As bytes, because an interface's name need not be UTF-8, and pyudev encodes only UTF-8.
             self._udev = self._udev or pyudev.Context()
             udev_device = pyudev.Devices.from_sys_path(self._udev, os.fsencode(device))
             if not udev_device.is_initialized:
@@ -105,15 +106,15 @@ class LiveHost:
         except pyudev.DeviceNotFoundError as e:
             raise HostError("udev does not know the device", errno.ENOENT) from e
         except (OSError, LookupError, ValueError, AttributeError, TypeError) as e:  # all that pyudev may raise
-            # The exception may quote a property, so its text is only a detail, which no log contains.
+            # The exception may quote a property, so only the detail contains its text: no log contains a detail.
             why = f"udev's properties of the device could not be read: {type(e).__name__}"
             raise HostError(why, detail=quoted(printable(str(e)))) from e
 
     def _require_no_rule_applies(self, device: str, udev_device: Any) -> None:
-        """Raises HostError if a rule of udev may apply to a device of which libudev has found no entry.
+        """Raises HostError if a rule of udev may apply to a device for which libudev has found no entry.
 
-        Then the device's properties are unknown, not missing. If no rule applies, udevd makes no entry for a device
-        that has neither the number of a node nor that of an interface, such as a PCI function.
+        Then the device's properties are unknown, not missing. udevd makes an entry for every device with a number, that
+        of its node or interface. For other devices, such as PCI functions, it makes an entry only if a rule applies.
         """
         # libudev reads these properties from uevent. That file may have been empty, so dev and ifindex also count.
         has_number_in_uevent = any(name in udev_device.properties for name in ("MAJOR", "IFINDEX"))
@@ -121,12 +122,12 @@ class LiveHost:
             raise HostError("udev has not processed the device yet")
         if self.resolve(_UDEV_DATABASE) is None:
             raise HostError(f"udev has not processed the device yet: {_UDEV_DATABASE} does not exist")
-        # An entry has this name if the device has no number.
+        # The entry of a device without a number has this name.
         entry = f"{_UDEV_DATABASE}/+{udev_device.subsystem}:{udev_device.sys_name}"
         if self.resolve(entry) is not None:
             raise HostError("udev's entry for the device could not be read")
 
-    # Methods of Host that need nothing of this object.
+    # Methods of Host that do not need self.
     raw = staticmethod(read_text)
     link_modes = staticmethod(supported_modes)
     default_interfaces = staticmethod(default_interfaces)
@@ -157,7 +158,7 @@ class LiveHost:
         return lines_of(read_optional_text(path, MAX_TABLE_BYTES) or "")
 
     def read_file(self, path: str, limit: int) -> Content:
-        # The configuration names this file, so open_data_file() refuses a link with which another user would choose it.
+        # The configuration names this path. open_data_file() refuses a link that lets another user choose the file.
         raw, modified_epoch = read_regular(path, limit, opener=open_data_file)
         lines = stripped_lines(raw.decode("utf-8", "surrogateescape"))
         return Content(lines, age=time.time() - modified_epoch)

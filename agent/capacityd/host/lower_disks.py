@@ -1,4 +1,4 @@
-"""The whole disks below a file system, a file or a block device, found through everything that rests on disks.
+"""The whole disks below a file system, a file or a block device.
 
 | what rests on a disk | where the kernel names the disk |
 |---|---|
@@ -16,8 +16,8 @@
 | zram with write-back | backing_dev |
 | NVMe with several paths | the disk is nvme0n1, and its paths such as nvme0c0n1 do not count |
 
-Memory (ram, tmpfs), flash chips (MTD, UBI) and servers (NFS, nbd, rbd) have no disk. A disk over iSCSI is a disk
-of this machine. All others (ZFS, drbd, ublk, FUSE, …) name no disk: HostError.
+Memory (ram, tmpfs), flash chips (MTD, UBI) and servers (NFS, nbd, rbd) have no disk. A disk over iSCSI counts as a disk
+of this machine. For everything else (ZFS, drbd, ublk, FUSE, …), the kernel names no disk, so HostError is raised.
 """
 
 from __future__ import annotations
@@ -42,11 +42,12 @@ INITRAMFS_ROOT = "/sysroot"
 """The folder in dracut's initramfs that becomes / later. Overlays that the initramfs mounted keep this name in the
 paths of their layers."""
 JOURNALS = "/proc/fs/jbd2"
-"""A folder for each journal of ext3, ext4 and ocfs2: sda2-8 is inode 8 of sda2, sdb1 is a device of its own
-(jbd2_journal_init_inode and jbd2_journal_init_dev in the kernel's fs/jbd2/journal.c)."""
+"""Contains a folder for each journal of ext3, ext4 and ocfs2. sda2-8 is an internal journal, inode 8 of sda2. sdb1 is
+an external journal, the device sdb1 (jbd2_journal_init_inode and jbd2_journal_init_dev in the kernel's
+fs/jbd2/journal.c)."""
 
 BCACHEFS = "/sys/fs/bcachefs"
-"""A folder for each file system of type bcachefs, with a folder dev-N for each device."""
+"""Contains a folder for each file system of type bcachefs, which contains a folder dev-N for each device."""
 _NO_DISK = (Backing.MEMORY, Backing.SERVER)
 _FLASH_TYPES = ("jffs2", "ubifs")  # types of file systems on MTD and UBI, which are no block devices
 _SYSEXT_SOURCES = ("confext", "sysext")
@@ -60,13 +61,13 @@ _ESCAPED = re.compile(r"\\(.)")
 
 
 def layers_of(mount: Mount) -> list[str]:
-    """The folders that an overlay consists of. mount: of an overlay.
+    """The folders that an overlay consists of. mount: the overlay's line in the mount table.
 
-    A colon separates layers. Two colons precede layers that contain only data; the layers before them contain the
-    metadata. If there are layers with data, the result leaves out those with metadata: composefs stores both in one
-    repository, so the data's disks are those of the metadata, and no path leads to the mounted metadata.
+    A colon separates layers. Two colons separate layers with metadata from layers with only data. If the overlay has
+    layers with only data, the result leaves out those with metadata. No path leads to them, and composefs stores data
+    and metadata on the same disks.
 
-    A relative folder that has the name of the mount point, such as usr at /usr, is the folder that the overlay covers.
+    A relative folder with the name of the mount point, such as usr at /usr, is the folder that the overlay covers.
     """
     lower = ":".join(mount.values(("lowerdir", "lowerdir+")))
     metadata, _, data_of_lower = lower.partition("::")
@@ -81,7 +82,7 @@ def layers_of(mount: Mount) -> list[str]:
 class LowerDisks:
     """Finds the disks of one machine. Each method yields names of whole disks.
 
-    If not all disks can be determined, the method raises HostError after yielding those found before.
+    If a disk can't be determined, the method raises HostError after yielding the disks found before.
     """
 
     def __init__(self, host: Host, tree: MountTree) -> None:
@@ -135,10 +136,10 @@ class LowerDisks:
             return
         if not mount.source.startswith("/dev/"):
             raise HostError("its source is not a block device")
-        # The source of btrfs is one of the devices; that of bcachefs may be all of them, with colons between.
+        # The source of btrfs is one of its devices. The source of bcachefs may be all of its devices, with colons.
         devices = {block_device_path(self._host, node) for node in mount.source.split(":")}
         for links in self._links_to_devices():
-            # A link of another file system, which has lost a device, may be dangling.
+            # A link may be dangling if another file system has lost a device.
             if not devices.isdisjoint(map(self._host.resolve, links)):
                 devices |= {self._target(link) for link in links}
                 break  # no device belongs to a second file system
@@ -157,7 +158,8 @@ class LowerDisks:
     def _of_layers(self, mount: Mount, above: Collection[str]) -> Iterator[str]:
         """The disks of an overlay."""
         folders = layers_of(mount)
-        if not folders or mount.id in above:  # mount.id in above: a layer leads back to this overlay
+        leads_back = mount.id in above  # a layer is below the overlay itself
+        if not folders or leads_back:
             raise HostError("its layers are unknown")
         for folder in folders:
             is_of_initramfs = folder.startswith(f"{INITRAMFS_ROOT}/") and self._host.resolve(INITRAMFS_ROOT) is None
@@ -169,7 +171,10 @@ class LowerDisks:
             yield from self.of_mount(lower, above=(*above, mount.id))
 
     def _of_existing(self, path: str, above: Collection[str]) -> Iterator[str]:
-        """The disks below a file, a folder or a device node, whose path another process named."""
+        """The disks below a file, a folder or a device node.
+
+        path: as the mounting process named it, perhaps in another mount namespace.
+        """
         real = self._existing(path)
         if real.startswith("/dev/"):
             yield from self.of_node(real, above)
@@ -177,7 +182,7 @@ class LowerDisks:
             yield from self.of_file(real, above)
 
     def _existing(self, path: str) -> str:
-        """The path without links. Raises HostError if it is relative, or missing in this process's mount namespace."""
+        """The path without links. Raises HostError if the path is relative, or missing in this mount namespace."""
         real = self._host.resolve(path) if path.startswith("/") else None
         if real is None:
             raise HostError(f"{path} does not exist here")
@@ -191,7 +196,7 @@ class LowerDisks:
         yield from self.of_node(waiting.source, above)
 
     def _of_journals(self, number: str, above: Collection[str]) -> Iterator[str]:
-        """The disks of all external journals, unless the file system with this major:minor has an internal one.
+        """The disks of all external journals, unless the file system with this major:minor has an internal journal.
 
         The kernel does not show which external journal belongs to which file system.
         """
@@ -200,7 +205,7 @@ class LowerDisks:
         internal_journal = re.compile(f"{re.escape(os.path.basename(device))}-[0-9]+")
         if any(internal_journal.fullmatch(journal) for journal in journals):
             return
-        for journal in journals:  # other internal ones, such as sda2-8, are not names of block devices
+        for journal in journals:  # no block device has the name of an internal journal, such as sda2-8
             if block := self._host.resolve(f"/sys/class/block/{journal}"):
                 yield from self._of_block(block, above)
 
@@ -215,7 +220,7 @@ class LowerDisks:
         for lower in lower_names:
             yield from self._of_block(self._target(f"{whole}/slaves/{lower}"), above)
         name = os.path.basename(whole)
-        kind = name.partition("!")[0].rstrip("0123456789")  # loop of loop7; cciss of cciss!c0d0
+        kind = name.partition("!")[0].rstrip("0123456789")  # loop7 -> loop, cciss!c0d0 -> cciss
         if lower_names or kind in _NAMES_WITHOUT_DISK:
             return
         if kind == "loop":
@@ -230,7 +235,7 @@ class LowerDisks:
             yield _PART_OF_CARD.sub(r"\1", name)
 
     def _path_in(self, attribute: str) -> str:
-        """The path of a file that an attribute in /sys contains, unchanged: host.text() makes a path printable."""
+        """The path that an attribute in /sys contains, unchanged. host.text() would make it printable."""
         return self._host.raw(attribute, MAX_ATTRIBUTE_BYTES).removesuffix("\n")
 
     def _target(self, link: str) -> str:

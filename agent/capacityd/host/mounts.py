@@ -22,7 +22,7 @@ def mounts(host: Host) -> list[Mount]:
         mount = mount_of(line)
         if mount is not None:
             found.append(mount)
-        elif line:  # only the detail contains the line, because logs contain the message but no detail
+        elif line:  # logs contain no detail, so only the detail quotes the line
             raise HostError(
                 f"{MOUNT_TABLE} contains a malformed line ({length_text(line)})", detail=quoted(printable(line))
             )
@@ -39,7 +39,7 @@ def swaps(host: Host) -> Iterator[tuple[str, bool]]:
         if e.errno != errno.ENOENT:
             raise
         return  # a kernel without swap has no such file
-    lines = table.split("\n")[1:]  # without the names of the columns
+    lines = table.split("\n")[1:]  # the first line names the columns
     for line in lines:
         fields = line.split()
         if len(fields) >= 2:

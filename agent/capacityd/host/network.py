@@ -18,7 +18,7 @@ class Link:
     """An interface."""
 
     kind: str
-    """As "ip -details link" shows it: team, macvlan, …; "" for hardware."""
+    """The kind that "ip -details link" shows: team, macvlan, …; "" for hardware."""
     linked_interface: str
     """The interface that a tunnel is bound to, or the other end of a veth pair; "" if there is none in this network
     namespace."""
@@ -43,7 +43,7 @@ def addresses() -> list[Address]:
 
 
 def _addresses() -> Iterator[Address]:
-    """Yields the addresses in the kernel's order. Of a point-to-point link, the local end counts."""
+    """Yields the addresses in the kernel's order; for a point-to-point link, the address of the local end."""
     for link in ip("address", "show"):
         for address in link["addr_info"]:
             if address["family"] not in _FAMILIES or address.get("dadfailed"):

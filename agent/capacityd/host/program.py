@@ -1,4 +1,5 @@
-"""Runs another program: without a shell, with a small environment and limits of time and output. No process is left."""
+"""Runs another program without a shell, in a small environment, and with limits of time and output. Leaves no process
+behind."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ def run(command: Sequence[str], timeout: float, max_output: int = _MAX_OUTPUT_BY
     except OSError as e:
         why = why_not_started(program, e.errno)
         message = f"{program} could not be started: {why or os.strerror(e.errno or 0)}"
-        # why: what is wrong with the beginning of the file, so the detail shows this beginning
+        # If why is not empty, the beginning of the file is wrong, so the detail shows it.
         raise ProgramFailed(message, e.errno, detail=_beginning(program) if why else "") from e
     except subprocess.SubprocessError as e:
         raise ProgramFailed(f"{program} could not be started: {type(e).__name__}") from e

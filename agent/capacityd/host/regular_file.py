@@ -1,7 +1,7 @@
-"""Reads regular files of this machine, with HostErrors that name the path, and the text in files, live or recorded.
+"""Reads regular files of this machine, and makes text of the content of live and recorded files.
 
-Files are decoded with surrogateescape: a byte that is not UTF-8 is a surrogate. The functions for text return printable
-text.
+HostErrors name the path. Content is decoded with surrogateescape: a byte that is not UTF-8 becomes a surrogate.
+text_of(), stripped_lines() and lines_of() return printable text.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from capacityd.model.text import printable
 ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO)
 """The errors that show that a path does not exist, or that its device or driver has gone."""
 MAX_ATTRIBUTE_BYTES = 65536
-"""The limit of a small file, such as an attribute in /sys, of which the kernel writes at most a page: 4 to 64 KiB."""
+"""The largest small file, such as an attribute in /sys. The kernel limits attributes to a page, 4 to 64 KiB."""
 MAX_TABLE_BYTES = 16 * 1024 * 1024
-"""The limit of a table of the kernel: the mount table of a node with many pods."""
+"""The largest table of the kernel. The longest is the mount table of a node with many pods."""
 
 
 def read_text(path: str, limit: int) -> str:
-    """The content of a regular file. A byte that is not UTF-8 is a surrogate. Raises HostError."""
+    """The content of a regular file. A byte that is not UTF-8 becomes a surrogate. Raises HostError."""
     content, _ = read_regular(path, limit)
     return content.decode("utf-8", "surrogateescape")
 
@@ -41,7 +41,7 @@ def read_optional_text(path: str, limit: int) -> str | None:
 
 
 def _open(path: str) -> int:
-    """Opens a file of the kernel, or one that the user has named."""
+    """Opens a file for reading."""
     # O_NONBLOCK, because open() on a FIFO waits for a writer.
     return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
 
@@ -49,8 +49,8 @@ def _open(path: str) -> int:
 def read_regular(path: str, limit: int, opener: Callable[[str], int] = _open) -> tuple[bytes, float]:
     """The content of a regular file, and its modification time in seconds since the epoch.
 
-    opener: opens the path; may raise ForeignLink, because another user has chosen the file (linux/opening.py). Raises
-    HostError, with EFBIG if the file is longer than limit bytes.
+    Raises HostError, with EFBIG if the file is longer than limit bytes. opener: opens the path. May raise ForeignLink,
+    because another user has chosen the file (linux/opening.py).
     """
     try:
         fd = opener(path)
@@ -97,7 +97,7 @@ def text_of(content: str) -> str:
 def stripped_lines(content: str) -> tuple[str, ...]:
     """The lines of a file without white space around the content and at the ends of lines. Tabs become spaces.
 
-    Programs of Windows write a byte order mark before the text.
+    Also removes the byte order mark that programs of Windows write before the text.
     """
     lines = content.removeprefix("\ufeff").replace("\t", " ").strip(" \r\n").split("\n")
     return tuple(printable(line.rstrip(" \r")) for line in lines)
@@ -106,7 +106,7 @@ def stripped_lines(content: str) -> tuple[str, ...]:
 def lines_of(content: str) -> list[str]:
     """The lines of a file that are not empty. Tabs become spaces.
 
-    A NUL also ends a line: it ends each string of a list in /proc/device-tree.
+    A NUL also ends a line, because it ends each string of a list in /proc/device-tree.
     """
     lines = content.replace("\0", "\n").replace("\t", " ").split("\n")
     return [printable(line) for line in lines if line]

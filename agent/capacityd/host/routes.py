@@ -1,7 +1,7 @@
 """The interfaces of the machine's default routes, from ip(8).
 
-/proc/net/route would be simpler. But of a route over several interfaces (ECMP: two uplinks with BGP), it shows only the
-first interface, so nothing would seem to depend on the others.
+/proc/net/route would be simpler. But it shows only the first interface of a route over several (ECMP, for example two
+uplinks with BGP), so the machine would seem not to need the others.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from capacityd.host.ip import Json, ip, ip_errors
 from capacityd.model.errors import HostError
 
 _MAX_DEFAULT_PREFIX_BITS = 3
-"""The longest prefix of a route that counts as a default route: several replace one, as 0.0.0.0/1 and 128.0.0.0/1 do,
-and 2000::/3 contains all public addresses of IPv6."""
+"""The longest prefix of a route that counts as a default route. 0.0.0.0/1 and 128.0.0.0/1 together replace a default
+route, and 2000::/3 contains all public addresses of IPv6."""
 
 _FAMILIES = ("-4", "-6")
 _UNICAST = "1"  # a type of route: RTN_UNICAST
@@ -22,22 +22,22 @@ _NO_SELECTORS: Mapping[str, Sequence[object]] = {
     "src": ["all"],
     "iif": ["lo"],  # the kernel gives the machine's own packets this input interface
     "fwmark": ["0"],
-    "uid_start": [0],  # a rule for root's packets counts as one for all
+    "uid_start": [0],  # a rule for root's packets counts as a rule for all packets
 }
-"""Fields of a policy rule -> the values with which they exclude none of the machine's own packets."""
+"""Field of a policy rule -> the values that select all packets of the machine's own programs."""
 _IGNORED = (
     *("priority", "table", "protocol", "not", "l3mdev", "suppress_prefixlen", "suppress_ifgroup"),
     *("fwmask", "uid_end", "flow_from", "flow_to"),
 )
-"""Fields of a policy rule that exclude no packets. All others, also those of newer kernels, select packets."""
+"""Fields of a policy rule that do not select packets. Any other field does, also one of a newer kernel."""
 
 
 def default_interfaces() -> list[str]:
     """The names of the interfaces of default routes, IPv4 and IPv6, sorted. Raises HostError.
 
-    A route to at least an eighth of all addresses is a default route, too: several of them replace one. Routes of
-    these tables count: main, default, those that policy rules select for all packets, and those of VRFs, which carry
-    the packets of programs in the VRF.
+    A route to at least an eighth of all addresses counts as a default route. Routes count in the tables main and
+    default, in tables that policy rules select for all packets, and in the tables of VRFs, which carry the packets of
+    programs in the VRF.
     """
     with ip_errors("the routes"):
         next_hops = {hop["id"]: hop for hop in ip("nexthop", "show")}
@@ -62,7 +62,8 @@ def _default_routes(family: str, tables: Collection[str]) -> Iterator[Json]:
 def _interfaces(route: Json, next_hops: Mapping[int, Json]) -> set[str]:
     """The interfaces of a route, or of a next-hop object. Raises HostError if the route has none.
 
-    With nexthop_compat_mode=0, the kernel names only the object of a route, and the object's interfaces or members.
+    With nexthop_compat_mode=0, a route names only its next-hop object (nhid). That object names its interface, or the
+    members of its group.
     """
     found = {hop["dev"] for hop in (route, *route.get("nexthops", ())) if "dev" in hop}
     ids = [member["id"] for member in route.get("group", ())]
@@ -80,7 +81,7 @@ def _tables(family: str) -> set[str]:
     """The numbers of the tables whose default routes count."""
     tables = {*_TABLES}
     for rule in ip(family, "rule", "show"):
-        # An inverted rule applies to all packets but those that its fields select, as wg-quick's "not fwmark".
+        # An inverted rule, such as wg-quick's "not fwmark", applies to all packets that its fields do not select.
         if "not" in rule or not _excludes_own_packets(rule):
             tables |= {rule["table"]} if "table" in rule else set()
             if "l3mdev" in rule:  # one rule leads to the tables of all VRFs
@@ -90,5 +91,5 @@ def _tables(family: str) -> set[str]:
 
 
 def _excludes_own_packets(rule: Json) -> bool:
-    """Whether a policy rule excludes packets that the machine's own programs send. An inversion is not considered."""
+    """Whether a policy rule excludes packets of the machine's own programs. Ignores whether the rule is inverted."""
     return any(name not in _IGNORED and value not in _NO_SELECTORS.get(name, ()) for name, value in rule.items())

@@ -1,7 +1,7 @@
 """The disks that the machine needs: below its own file systems, the storage of the kubelet and of containers, and swap.
 
-Nothing is guessed: if a disk is unknown, the result says that it may be incomplete (SystemDevices.incomplete_because).
-Otherwise, pods could get a disk that the machine needs.
+If a disk can't be determined, the result says that it may be incomplete (SystemDevices.incomplete_because). A guess
+could give pods a disk that the machine needs.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from capacityd.model.errors import HostError
 from capacityd.model.host import Host, SystemDevices
 
 OS_FOLDERS = ("/", "/var")
-"""Mount points of the machine's own file systems. A file system below them, as on /var/local, may be for pods."""
+"""Mount points of the machine's own file systems. A file system below, such as on /var/local, may be for pods."""
 OS_TREES = ("/boot", "/efi", "/etc", "/gnu", "/nix", "/usr")
 """Folders in which every file system is the machine's: /boot/efi, /boot/firmware (Raspberry Pi), /usr/share/oem, …
 
-/nix and /gnu contain all programs of NixOS and Guix: there, / may be in memory."""
+/nix and /gnu contain all programs of NixOS and Guix, where / may be in memory."""
 NODE_TREES = (
     "/var/lib/kubelet",
     "/var/log/pods",
@@ -35,7 +35,7 @@ NODE_TREES = (
     "/var/snap/microk8s",
     "/var/lib/etcd",
 )
-"""Where the kubelet, container runtimes and etcd store data by default. Formatting such a disk stops the node."""
+"""Where the kubelet, container runtimes and etcd store data by default. Formatting a disk with it stops the node."""
 NODE_FOLDERS = (
     *NODE_TREES,
     "/var/lib/kubelet/pods",
@@ -48,13 +48,13 @@ NODE_FOLDERS = (
 """NODE_TREES, and folders in them that people replace by a link to a larger disk."""
 
 RESUME = "/sys/power/resume"
-"""The file with the major:minor of the swap area for hibernation; 0:0: none."""
+"""The file with the major:minor of the swap area for hibernation; 0:0 if there is none."""
 
 
 def is_of_system(point: str) -> bool:
     """Whether a file system at this mount point is the machine's own, or stores the node's data."""
     if any(is_inside(point, folder) for folder in NODE_TREES):
-        return not is_volume(point)  # but the disks of containers' root file systems are the node's
+        return not is_volume(point)  # volumes are the pods'; containers' root file systems are the node's
     return point in OS_FOLDERS or any(is_inside(point, folder) for folder in OS_TREES)
 
 
@@ -68,7 +68,7 @@ def system_disks(host: Host) -> SystemDevices:
         lower = LowerDisks(host, tree)
         if tree.at("/") is None:
             reason = f"cannot determine the system's disks: {MOUNT_TABLE} has no /"
-        # A search: its subject, for a message, and an iterator that yields the disks or raises HostError.
+        # Each search has a subject, for a message, and an iterator that yields disks and may raise HostError.
         searches: list[tuple[str, Iterator[str]]] = [
             (f"{mount.point} ({mount.type} from {mount.source})", lower.of_mount(mount))
             for mount in _needed_mounts(host, table, tree)
@@ -90,7 +90,7 @@ def system_disks(host: Host) -> SystemDevices:
 
 
 def system_filesystems(host: Host) -> SystemDevices:
-    """The major:minor of each file system that the machine needs, also of those with the layers of its overlays."""
+    """The major:minor of each file system that the machine needs, including those with the layers of overlays."""
     try:
         table = mounts(host)
         tree = MountTree(table)
@@ -112,16 +112,16 @@ def _needed_mounts(host: Host, table: Sequence[Mount], tree: MountTree) -> Itera
     for mount in table:
         if mount.type == "autofs":
             if mount.point in mounted:
-                continue  # another line of the table has the disk
+                continue  # the file system is mounted, so the table has another line for it
             if host.resolve(gpt_automount_unit(mount.point)):
-                continue  # always on the disk of /; an automount of fstab may be on any disk
-        # On OS_FOLDERS and OS_TREES themselves, every mount is needed. Elsewhere, only mounts on disks are needed, not
+                continue  # systemd-gpt-auto-generator(8) mounts only file systems on the disk of /
+        # On OS_FOLDERS and OS_TREES themselves, every mount is needed. Below them, only mounts on disks are needed, not
         # those of kernel interfaces and programs (FUSE).
         is_system_folder = mount.point in (*OS_FOLDERS, *OS_TREES)
         if is_system_folder or (is_of_system(mount.point) and _may_have_disk(mount)):
             yield mount
     yield from _storage_of_pods(table, tree)
-    for folder in NODE_FOLDERS:  # the mount that contains each folder, and the mount that its target is in
+    for folder in NODE_FOLDERS:  # the mounts that contain the folder and, if it is a link, its target
         paths = [folder]
         target = host.resolve(folder)
         if target is not None and target != folder:  # the folder is a link to a larger disk
@@ -132,13 +132,13 @@ def _needed_mounts(host: Host, table: Sequence[Mount], tree: MountTree) -> Itera
 
 
 def _storage_of_pods(table: Sequence[Mount], tree: MountTree) -> list[Mount]:
-    """The mounts that store what the kubelet and container runtimes mount for pods, wherever their folders are.
+    """The mounts that contain the folders of the kubelet and of container runtimes, wherever these folders are.
 
-    Their mount points and the upper layers of their overlays are in folders of the kubelet or of the runtime.
+    What is mounted for pods leads to them: its mount points, and the upper layers of overlays, are in these folders.
     """
     of_pods = [mount for mount in table if is_of_pods(mount.point)]
     upper_layers = {upper for mount in of_pods if mount.type == "overlay" for upper in mount.values(["upperdir"])}
-    layers_folders = {os.path.dirname(os.path.dirname(upper)) for upper in upper_layers}  # snapshots of snapshots/1/fs
+    layers_folders = {os.path.dirname(os.path.dirname(upper)) for upper in upper_layers}  # snapshots/1/fs -> snapshots
     storage = [*map(tree.below, of_pods), *map(tree.at, layers_folders)]
     by_id = {mount.id: mount for mount in storage if mount is not None}
     return [by_id[id_] for id_ in sorted(by_id) if not is_of_pods(by_id[id_].point)]

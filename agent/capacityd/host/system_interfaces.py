@@ -1,18 +1,18 @@
 """The network interfaces that the operating system depends on: those by which the packets of default routes leave.
 
-Nothing is guessed: if the hardware below a route is unknown, the result says that it may be incomplete
-(SystemDevices.incomplete_because). Otherwise, pods could get a port that the machine needs.
+If the hardware below a route can't be determined, the result says that it may be incomplete
+(SystemDevices.incomplete_because). A guess could give pods a port that the machine needs.
 
-How packets leave an interface by another one, and where the kernel shows it:
+The packets of some interfaces leave by another interface. Where the kernel shows the other interface:
 
 - lower_* in /sys (netdev_upper_dev_link): bond, team, bridge, VLAN, macvlan, ipvlan, MACsec, VRF, a port of an internal
   switch (DSA), HSR, batman-adv, rmnet, VXLAN with a device, Hyper-V's netvsc, and virtio's failover
 - iflink in /sys and IFLA_LINK (ndo_get_iflink): a child of an IPoIB interface, a tunnel that is bound to a device
-  (GRE, IPIP, SIT, VTI, ip6tnl), an XFRM interface, and a veth pair: its other end may be a port of a bridge
-- an internal port of Open vSwitch (kind "openvswitch"): any port of its datapath. The datapath's own interface, such as
-  ovs-system, has all of its ports as lower_*
-- the PCI function: a virtual function by its physical function (device/physfn), a subfunction and vDPA by the PCI
-  function above them
+  (GRE, IPIP, SIT, VTI, ip6tnl), an XFRM interface, and a veth pair, whose other end may be a port of a bridge
+- lower_* of a datapath of Open vSwitch, such as ovs-system: an internal port (kind "openvswitch"), whose packets may
+  leave by any port of its datapath
+- device/physfn in /sys: a virtual function
+- the PCI function above the device in /sys: a subfunction, and vDPA
 
 The kernel does not show by which interface the packets leave a tunnel that is bound to no device (WireGuard, L2TP,
 Geneve, PPP, TUN), or an interface whose other end is in another network namespace.
@@ -46,7 +46,7 @@ def system_interfaces(host: Host) -> SystemDevices:
                 below.add(name)
                 names.add(name)  # interfaces found before an error also count
             if not any(_hardware(host, name) for name in below):
-                reason = reason or failed  # the first reason is the one to report
+                reason = reason or failed  # only the first reason is reported
         except HostError as e:
             reason = reason or f"{failed}: {e}"
     return SystemDevices(frozenset(names), incomplete_because=reason)
@@ -58,9 +58,9 @@ def lower_interfaces(host: Host, name: str) -> list[str]:
 
 
 def linked_number(host: Host, name: str) -> str:
-    """The number of the interface that the given one uses, from iflink; "" if it uses none. Raises HostError.
+    """The number of the other interface that an interface uses (iflink); "" if it uses none. Raises HostError.
 
-    The used interface may be in another network namespace.
+    The other interface may be in another network namespace.
     """
     number = host.text(f"{_NETS}/{name}/iflink")
     if number is None or number == host.text(f"{_NETS}/{name}/ifindex"):
@@ -96,7 +96,7 @@ def _interfaces_below(host: Host, name: str) -> Iterator[str]:
 
 
 def _linked(host: Host, name: str) -> list[str]:
-    """The interfaces by which packets leave a software interface, without those directly below it."""
+    """The interfaces by which packets leave a software interface, except those directly below it."""
     if linked_number(host, name):
         linked = host.linked_interface(name)
         return [linked, *_members_of_master(host, linked)] if linked else []
@@ -116,13 +116,13 @@ def _members_of_master(host: Host, name: str) -> list[str]:
 
 
 def _ports_of_datapath(host: Host, name: str) -> list[str]:
-    """The ports of Open vSwitch's datapath, if this interface is the datapath's own; otherwise empty."""
+    """The ports of a datapath of Open vSwitch, if this is the datapath's own interface; otherwise empty."""
     ports = lower_interfaces(host, name)
     return ports if ports and host.link_kind(name) == "openvswitch" else []
 
 
 def _interfaces_with_hardware_of(host: Host, name: str) -> Iterator[str]:
-    """Yields the parent of a child, as in IPoIB, and the interfaces of the PCI functions that an interface uses."""
+    """Yields the parent of an IPoIB child, and the interfaces of the PCI functions that an interface uses."""
     hardware = _hardware(host, name)
     if hardware is None:
         return
@@ -137,7 +137,7 @@ def _interfaces_with_hardware_of(host: Host, name: str) -> Iterator[str]:
 
 
 def _interfaces_of_function(host: Host, function: str) -> Iterator[str]:
-    """Yields the interfaces of a PCI function; those of virtio are one folder below."""
+    """Yields the interfaces of a PCI function. A virtio interface is one folder deeper."""
     yield from host.listdir(f"{function}/net")
     for name in host.listdir(function):
         if name.startswith("virtio"):

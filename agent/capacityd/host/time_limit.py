@@ -1,4 +1,4 @@
-"""Questions to the kernel that may hang: a read of broken hardware, or of a file system whose server is away."""
+"""Limits the time of calls that may hang in the kernel: reads of broken hardware, or of a server that is away."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ SECONDS = 5.0
 
 
 def within_time_limit(subject: str, ask: Callable[[], Answer]) -> Answer:
-    """What ask() returns. Raises its HostError, and one with ETIMEDOUT if ask() does not return within SECONDS.
+    """Returns what ask() returns, and raises HostError if ask() does.
 
-    subject: what does not respond then, for the message.
+    Raises HostError with ETIMEDOUT if ask() does not return within SECONDS. subject: what ask() reads, for messages.
     """
     results: list[Answer | HostError] = []
 

@@ -29,12 +29,12 @@ _PARTS_WITH_KEYS = (
 def answers(source: Source, devices: Iterable[str], interfaces: Iterable[str]) -> Recording:
     """The parts with answers, and the part "unknown" with the questions that have none.
 
-    devices: paths in /sys. interfaces: names.
+    devices: the devices' paths in /sys. interfaces: the interfaces' names.
     """
     parts: Recording = {part: {} for part in (*_PARTS_WITH_KEYS, "unknown")}
 
     def record(part: str, key: str, ask: Callable[[], Any]) -> None:
-        """key: "" if the whole part is the answer."""
+        """Records the answer of ask(), or its error. key: the answer's key; "" if the whole part is the answer."""
         question = f"{part} {key}" if key else part
         try:
             answer = within_time_limit(question, ask)
@@ -54,7 +54,7 @@ def answers(source: Source, devices: Iterable[str], interfaces: Iterable[str]) -
         record("linked_interfaces", interface, partial(source.linked_interface, interface))
     for measure in PROCESSOR_MEASURES:
         record("processors", measure, partial(source.processors, measure))
-    with suppress(HostError):  # the mount table is unknown
+    with suppress(HostError):  # without a readable mount table, there are no sizes to record
         for filesystem in local_filesystems(source):
             for point in filesystem.points:
                 ask = partial(source.filesystem_size, point, filesystem.mount_ids)

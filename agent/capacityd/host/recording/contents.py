@@ -1,4 +1,4 @@
-"""Lists the contents of a recording, from /sys and udev's database. tests/corpus/recorded.md says the rest."""
+"""Lists what a recording contains of /sys and udev's database. tests/corpus/recorded.md lists the other contents."""
 
 from __future__ import annotations
 
@@ -97,9 +97,9 @@ PROPERTY_IDENTIFIERS = _names(
     *WWID *WWN *WWN_* DM_SERIAL ID_SCSI_SERIAL MAC SCSI_IDENT_*
     """
 )
-"""Patterns of names of properties that are identifiers. They are also replaced in the device's other properties.
+"""Patterns of names of properties that are identifiers. These identifiers are also replaced in other properties.
 
-A property that is neither in PROPERTIES nor here counts as an identifier, too.
+A property that is in neither list counts as an identifier, too.
 """
 
 VERBATIM = frozenset(_names("ABS EV ID_PART_ENTRY_TYPE KEY LED MODALIAS MSC PROP REL SND SW"))
@@ -149,8 +149,8 @@ def is_identifying_property(name: str) -> bool:
 def mounts_without_options(table: str) -> str:
     """The mount table to record: without users and passwords, and without most options of file systems.
 
-    Options about writes, the subvolume, the kind of an automount and the upper layer of an overlay stay, and those that
-    name further devices. For the machine's own file systems, those that name other layers stay as well.
+    These options stay: those about writes, the subvolume, the kind of an automount, the upper layer of an overlay, and
+    further devices. For the machine's own file systems, the options with an overlay's other layers stay, too.
     """
     return "".join(f"{_mount_without_options(line)}\n" for line in table.split("\n") if line)
 

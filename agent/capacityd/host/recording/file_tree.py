@@ -1,7 +1,7 @@
 """The files, folders and links of a recorded machine.
 
-What the recording does not show in /sys is unknown, never absent. A file outside of /sys that the recording lacks
-counts as missing, except in exists().
+A file in /sys that the recording does not show is unknown, never missing. Outside of /sys, such a file counts as
+missing, except in exists().
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _COMPLETE_TREES = tuple(f"{tree}/" for tree in TREES)
 
 
 class RecordedFiles:
-    """The paths of one recording. Paths may contain links, except those named real."""
+    """The paths of one recording. A path may contain links, unless its variable is named real."""
 
     def __init__(self, recording: Mapping[str, Any]) -> None:
-        """recording: format.py lists the parts."""
+        """recording: format.py lists its parts."""
         self._files: Mapping[str, str] = recording.get("files", {})
         self._links: Mapping[str, str] = recording.get("links", {})
         self._errors: Mapping[str, str] = recording.get("errors", {})
@@ -43,7 +43,7 @@ class RecordedFiles:
     def listdir(self, folder: str) -> Sequence[str]:
         """The names in a folder, sorted; empty if it does not exist.
 
-        Raises HostError if it is not recorded, or if it is below /sys and the recording has no /sys.
+        Raises HostError if the folder is not recorded, or is below /sys and the recording has no /sys.
         """
         real = self.real_path_or_none(folder)
         is_without_sysfs = "/sys/devices" not in self._folders

@@ -61,7 +61,7 @@ def _is_valid(part: str, value: Any) -> bool:
 
 
 def address_of(values: Sequence[Any]) -> Address:
-    """An address in the part "addresses". values: of the fields of Address, in their order."""
+    """An address in the part "addresses". values: the values of Address's fields, in order."""
     interface, family, address, prefix, scope, temporary = values
     return Address(
         interface=str(interface),  # exactly as recorded: it is compared with the names of interfaces

@@ -19,8 +19,8 @@ from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, mount_of, unescaped
 
 
 def named_paths(files: Mapping[str, str]) -> set[str]:
-    """The files, folders and devices whose existence to record. files: path -> content, of recorded files."""
-    swap_lines = files.get(SWAPS, "").split("\n")[1:]  # without the names of the columns
+    """The files, folders and devices whose existence to record. files: path of a recorded file -> its content."""
+    swap_lines = files.get(SWAPS, "").split("\n")[1:]  # the first line names the columns
     swaps = [unescaped(line.split()[0]) for line in swap_lines if line.strip()]
     mounts = _mounts(files)
     sources: list[str] = []
@@ -40,7 +40,7 @@ def named_paths(files: Mapping[str, str]) -> set[str]:
 
 
 def automount_units(files: Mapping[str, str]) -> Iterator[str]:
-    """Yields the paths of units that may say what an automount mounts. files: path -> content, of recorded files."""
+    """Yields the paths of units that may say what an automount mounts. files: path of a recorded file -> content."""
     yield from map(gpt_automount_unit, GPT_AUTOMOUNTS)
     for mount in _mounts(files):
         if mount.is_trigger:

@@ -1,6 +1,6 @@
-"""The numbers that replace identifiers in a recording, in the identifiers' own notation.
+"""The numbers that replace identifiers in a recording.
 
-Notation: an identifier's prefix, such as naa., and its separators.
+Each number keeps the notation of its identifier: its prefix, such as naa., and its separators.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Numbering:
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}  # identifier in lower case, without separators
-        self._made: set[str] = set()  # what has replaced an identifier, and so stays
+        self._made: set[str] = set()  # what has replaced an identifier; not replaced again
         self._addresses: dict[IPNetwork, list[str]] = {}  # network -> its addresses
 
     def identifier(self, text: str) -> str:
-        """What replaces an identifier; itself if it is a placeholder, such as 00:00:00:00:00:00.
+        """What replaces an identifier. A placeholder, such as 00:00:00:00:00:00, stays.
 
-        Keeps its prefix, such as naa. or mpath-, and the white space around it.
+        The identifier's prefix, such as naa. or mpath-, and the white space around the identifier stay, too.
         """
         body = text.strip(" \t\n\0")
         is_placeholder = len(set(plain(body))) < 2  # empty, or one character repeated: 00000000
@@ -45,7 +45,7 @@ class Numbering:
         return f"{leading_space}{prefix}{self.numbered(without_prefix)}{trailing_space}"
 
     def numbered(self, identifier: str) -> str:
-        """The number: id-1, or in the form of a hexadecimal identifier, such as 02:00:00:00:00:01."""
+        """The number that replaces an identifier: id-1 or, in the form of a hexadecimal one, 02:00:00:00:00:01."""
         if identifier in self._made:
             return identifier
         made = self.named(identifier)
@@ -55,7 +55,7 @@ class Numbering:
         return made
 
     def named(self, identifier: str) -> str:
-        """The number as a name, whatever the identifier's form: id-1."""
+        """The number as a name, regardless of the identifier's form: id-1."""
         return f"id-{self._number(identifier)}"
 
     def _number(self, identifier: str) -> int:
@@ -64,7 +64,7 @@ class Numbering:
     def address(self, address: str, prefix: int) -> str:
         """The IP address that replaces this one, in a network that nobody uses. A loopback address stays.
 
-        Addresses of one network stay in one network of the same size. prefix: its length in bits.
+        Addresses of one network stay in one network of the same size. prefix: the length of its prefix in bits.
         """
         if ipaddress.ip_address(address).is_loopback:
             return address
@@ -77,7 +77,7 @@ class Numbering:
         return str(self._unused(network)[position])
 
     def _unused(self, network: IPNetwork) -> IPNetwork:
-        """The network that replaces this one; a link-local one stays."""
+        """The network that replaces this one. A link-local network of IPv6 stays."""
         if network.version == 6 and network.is_link_local:
             return network
         unused = _UNUSED[network.version]
@@ -88,7 +88,7 @@ class Numbering:
 
 
 def _laid_out(number: int, identifier: str) -> str:
-    """The number in the form of a hexadecimal identifier. That of a MAC address is locally administered."""
+    """The number in the form of a hexadecimal identifier. For a MAC address, a locally administered address."""
     length = len(plain(identifier))
     digits = f"{number:0{length}d}"
     if length == _MAC_DIGITS:

@@ -1,7 +1,7 @@
 """Replaces the identifiers in a recording with numbers.
 
 Equal identifiers get equal numbers, regardless of prefix, separators and case. contents.py, this module and
-tests/corpus/recorded.md define the identifiers.
+tests/corpus/recorded.md define what is an identifier.
 """
 
 from __future__ import annotations
@@ -54,8 +54,9 @@ class Privacy:
         self._recording = recording
         self._files: Mapping[str, str] = recording.get("files", {})
         self._properties: Mapping[str, Mapping[str, str]] = recording.get("properties", {})
-        self._words: dict[str, str] = {}  # known identifiers of only letters and digits -> what replaces them
-        # The kernel's own names and the words in them stay, although a USB root hub's serial number is such a name.
+        self._words: dict[str, str] = {}  # identifier of only letters and digits -> its replacement
+        # The kernel's own names, and the words in them, stay even if an identifier is equal: a USB root hub has such a
+        # name as its serial number.
         paths = [*self._files, *recording.get("links", {})]
         names = {name for path in paths if path.startswith("/sys/") for name in path.split("/")}
         self._kernel_words = names | {word.lower() for name in names for word in SEPARATOR.split(name)}
@@ -64,8 +65,8 @@ class Privacy:
     def learn(self, identifier: str) -> None:
         """Remembers an identifier without separators, and its words. redacted_recording() replaces them everywhere.
 
-        Leaves out a word if an unrelated word is likely to be equal: one without digits, a short number, or a word that
-        the kernel uses.
+        Leaves out words that are likely to occur with another meaning: words without digits, short numbers, and words
+        that the kernel uses.
         """
         without_prefix = PREFIX.sub("", identifier.strip(), count=1).lower()
         for word in (plain(without_prefix), *SEPARATOR.split(without_prefix)):
@@ -105,7 +106,7 @@ class Privacy:
         return redacted
 
     def text(self, text: str) -> str:
-        """The text without known identifiers and without what has an identifier's form."""
+        """The text with numbers instead of known identifiers, and of everything that has an identifier's form."""
         if _WITH_PUBLIC_UUIDS.search(text):
             return text
         text = _LINKS.sub(lambda name: self._numbering.identifier(name[0]), text)
@@ -114,7 +115,7 @@ class Privacy:
         return self._hostname_pattern.sub(_HOSTNAME, text) if self._hostname_pattern else text
 
     def _all(self, value: object) -> object:
-        """A value of JSON with all texts in it as text() returns them."""
+        """A value of JSON, with text() applied to every text in it."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
@@ -136,8 +137,8 @@ class Privacy:
     def _device(self, properties: Mapping[str, str]) -> dict[str, str]:
         """The properties of a device.
 
-        VERBATIM stay as they are. Properties that keeps_property() does not know become numbers. In all others, only
-        the identifiers become numbers.
+        Properties in VERBATIM stay unchanged. A property that keeps_property() does not know becomes a number. In any
+        other property, only the identifiers become numbers.
         """
         redacted = {}
         for name, value in properties.items():
@@ -160,7 +161,7 @@ class Privacy:
         return self.text(f"{before_hyphen}{hyphen}{type_} {source}{space}{options}")
 
     def _pattern_of_hostname(self, hostname: str) -> re.Pattern[str] | None:
-        """Finds the machine's name with and without its domain; None if the kernel also uses this word."""
+        """Matches the machine's name with and without its domain; None if the name may be an unrelated word."""
         short = hostname.partition(".")[0]
         if not short or short == "localhost" or short.isdigit() or short in self._kernel_words:
             return None

@@ -1,4 +1,4 @@
-"""Records a machine: devices with the attributes that contents.py lists, mounts, and answers to queries.
+"""Records a machine: devices with the attributes that contents.py lists, mounts, and the answers of answers.py.
 
 The recording names files that exist but are not recorded, so that on replay they are unknown, never absent.
 """
@@ -23,7 +23,7 @@ from capacityd.linux.mountinfo import MOUNT_TABLE
 from capacityd.model.errors import HostError
 from capacityd.model.host import device_and_above
 
-_MAX_RECORDED_BYTES = 8192  # of an attribute: most kernels write at most a page of 4096 bytes
+_MAX_RECORDED_BYTES = 8192  # of an attribute; most kernels limit attributes to a page of 4096 bytes
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ESTALE)  # not ENODEV, which is also a driver's answer
 _DEVICES = "/sys/devices"
 _WITH_ATTRIBUTES = (_DEVICES, "/sys/class", "/sys/firmware")  # of other folders, only the names of files are recorded
@@ -39,14 +39,14 @@ class Recorder:
         self._links: dict[str, str] = {}  # path -> target
         self._errors: dict[str, str] = {}  # path -> name of the errno
         self._left_out: dict[str, list[str]] = {}  # folder -> names of entries that were not read with the folder
-        self._existing_only: set[str] = set()  # paths that exist; the recording does not have their contents
+        self._existing_only: set[str] = set()  # existing paths without recorded contents
         self._read_folders: set[str] = set()  # folders whose entries are recorded
         self._listed_devices: set[str] = set()  # devices that a bus or class lists
 
     def run(self) -> Recording:
         """The whole recording, with serial numbers, addresses and other identifiers.
 
-        Errors become a part of it; run() raises no HostError.
+        Errors become a part of the recording, so run() raises no HostError.
         """
         self._record_folder(_DEVICES)
         for bus, _kind in self._record_folder("/sys/bus"):
@@ -87,7 +87,7 @@ class Recorder:
         }
 
     def _unrecorded(self, folder: str) -> list[str]:
-        """The names in a folder that the recording leaves out, because nothing led to them. Folders end with "/"."""
+        """The names in a folder that the recording leaves out. The name of a subfolder ends with "/"."""
         paths = {f"{folder}/{name.removesuffix('/')}": name for name in self._left_out[folder]}
         return [name for path, name in paths.items() if path not in self._read_folders and path not in self._files]
 
@@ -100,13 +100,13 @@ class Recorder:
                 yield path
 
     def _record_devices(self, folder: str) -> None:
-        """Records the devices to which a folder has links, as that of a bus or class, and the devices above them."""
+        """Records the devices to which the links in a folder lead, and the devices above them."""
         for name, kind in self._record_folder(folder):
             path = f"{folder}/{name}"
             if kind == "folder":
                 self._record_folder(path)
             if path not in self._links:
-                continue  # not a device, because its entry is a link into /sys/devices
+                continue  # not a device: the entry of a device is a link
             device = os.path.normpath(os.path.join(folder, self._links[path]))
             if device.startswith(f"{_DEVICES}/"):
                 self._listed_devices.add(device)
@@ -168,7 +168,7 @@ class Recorder:
     def _record_failure(self, path: str, e: HostError) -> None:
         if e.errno in _ABSENT:
             return
-        is_too_long = e.errno == errno.EFBIG  # to record, which is no error of the machine
+        is_too_long = e.errno == errno.EFBIG  # too long to record, which is no error of the machine
         self._errors[path] = "ENODATA" if is_too_long else error_name(e) or "EIO"
 
     def _record_named_paths(self) -> None:
@@ -196,7 +196,7 @@ class Recorder:
                 self._existing_only.add(real)
 
     def _resolve(self, path: str) -> str | None:
-        """The path with all links resolved; None if it does not exist, or if this is unknown."""
+        """The path with all links resolved; None if the path does not exist, or can't be resolved."""
         with suppress(HostError):
             return within_time_limit(path, lambda: self._source.resolve(path))
         return None

@@ -21,9 +21,9 @@ def load(path: str) -> RecordedHost:
 
 
 class RecordedHost:
-    """Another machine, or one that never existed: a Host (model/host.py, which describes the methods).
+    """A recorded or invented machine as a Host (model/host.py, which describes the methods).
 
-    Only the recorder calls scandir() and readlink(), which a Host lacks: a recording can be recorded again.
+    scandir() and readlink() are not methods of a Host. The recorder calls them to record a recording again.
     """
 
     def __init__(self, recording: Mapping[str, Any]) -> None:
@@ -123,7 +123,7 @@ class RecordedHost:
         return self._recording[part]
 
     def _answer(self, part: str, key: str, subject: str) -> Any:
-        """The answer for this key in a part of the recording. subject: names it in the message of the HostError."""
+        """The answer for this key in a part of the recording. subject: what the HostError's message calls it."""
         self._raise_if_unanswered(f"{part} {key}")
         answers = self._recording.get(part, {})
         if key not in answers:

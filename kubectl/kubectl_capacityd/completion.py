@@ -32,7 +32,10 @@ def main() -> int:
 
 
 def complete(typed: Sequence[str]) -> tuple[list[str], int]:
-    """Returns the words that can replace the last one, and cobra's directive. typed: without "kubectl capacityd"."""
+    """Returns the words that can replace the last word, and cobra's directive.
+
+    typed: the words after "kubectl capacityd".
+    """
     *before, last = typed or [""]
     program = command_parser()
     (subparsers,) = (action for action in program._actions if isinstance(action, argparse._SubParsersAction))
@@ -71,7 +74,7 @@ def _options(parser: argparse.ArgumentParser) -> list[str]:
 
 
 def _values(action: argparse.Action | None, kubeconfig: str | None) -> list[str]:
-    """Returns the values of an option or argument; empty for any text, and if no argument may follow."""
+    """Returns the values of an option or argument; empty if any text is valid, or if no argument may follow."""
     if action is not None and action.metavar == CONTEXT:
         return _contexts(kubeconfig)
     return [str(choice) for choice in action.choices or ()] if action is not None else []

@@ -16,7 +16,7 @@ class NodeSummary:
     label_value: str | None = None
     """The value of the label by which `fleet` groups Nodes; None if the Node lacks the label."""
     capacity: Mapping[str, int] = field(default_factory=dict)
-    """Extended resources only, including those of other writers: name -> quantity."""
+    """Name -> quantity of each extended resource, including the resources of other writers."""
     allocatable: Mapping[str, int] = field(default_factory=dict)
     annotated: Mapping[str, int] = field(default_factory=dict)
     """The published quantities according to the annotation: name -> quantity."""

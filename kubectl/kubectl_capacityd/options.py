@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of a command. Those that a command does not have keep their defaults. None: the option is not given.
+    """The options of a command. Options of other commands keep their defaults. None: the option is not given.
 
     The help texts are in parser.py.
     """

@@ -1,7 +1,7 @@
-"""The proxy that environment variables name, for the commands that use an operator's kubeconfig, as in kubectl.
+"""Finds the proxy that environment variables name. Commands with an operator's kubeconfig use it, as kubectl does.
 
-Python reads these variables, except for networks and addresses in NO_PROXY. The service ignores the variables: a
-kubelet's API server is usually on the node's own network.
+Python's library reads these variables, but does not know networks in NO_PROXY. The service ignores the variables,
+because a kubelet's API server is usually on the node's own network.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from capacityd.node.proxy import proxy_problem
 
 
 def proxy_from_environment(server: str) -> str | None:
-    """Returns the URL of the proxy for a server; None if the server is reached without one. server: its URL.
+    """Returns the URL of the proxy for a server; None if the server needs no proxy. server: the server's URL.
 
     Raises NodeUnauthorized if the proxy cannot be used.
     """
     url = urlsplit(server)
-    variables = getproxies_environment()  # of names in upper or lower case: "https" -> HTTPS_PROXY
+    variables = getproxies_environment()  # "https" -> the value of HTTPS_PROXY or https_proxy
     proxy = variables.get(url.scheme, "")
     if not proxy or _is_excepted(url, variables):
         return None

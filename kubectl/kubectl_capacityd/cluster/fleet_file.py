@@ -42,8 +42,8 @@ def read_fleet_file(path: str, label: str) -> Fleet:
 def _read_at(nodes: Sequence[JsonObject]) -> float | None:
     """When the list was saved, in seconds since the epoch; None if unknown.
 
-    The list does not contain this time, and the file's own time may be that of a copy. Most kubelets renew the
-    heartbeat of Ready every 5 minutes. So the median heartbeat is close to the time, even if some Nodes are silent or
+    The list does not contain this time, and the file may be a copy with a later time. Most kubelets renew the heartbeat
+    of Ready every 5 minutes. So the median heartbeat is close to the time of the list, even if some Nodes are silent or
     have a wrong clock.
     """
     heartbeats = [heartbeat for heartbeat in map(ready_heartbeat, nodes) if heartbeat is not None]

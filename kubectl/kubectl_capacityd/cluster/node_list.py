@@ -47,7 +47,7 @@ def read_fleet(
     """Lists Nodes and, if the user may list them, DeviceClasses and pods. Raises NodeError.
 
     label: the label that groups Nodes. selector: a label selector; "" for all Nodes.
-    names: the Nodes whose pods to read; empty: the pods of all Nodes; None: only Nodes are listed.
+    names: the Nodes whose pods to read. Empty: the pods of all Nodes. None: lists only Nodes.
     progress: called after each page with the kind ("Nodes", "pods") and the number read so far.
     """
     reader = _Reader(access, progress)
@@ -59,7 +59,7 @@ def read_fleet(
 
 
 class _Reader:
-    """Reads lists page by page, and repeats a request whose error may pass."""
+    """Reads lists page by page. Repeats requests that fail for a temporary reason."""
 
     def __init__(self, access: ClusterAccess, progress: Callable[[str, int], None]) -> None:
         """progress: as in read_fleet()."""
@@ -85,7 +85,7 @@ class _Reader:
         """What unfinished pods request; None if the user may not list pods. names: as in read_fleet()."""
         selectors = [_UNFINISHED_PODS]
         if 0 < len(names) <= _MAX_NAMED:
-            # "": also the pods that wait for a Node, because `fleet` reports these.
+            # The name "" selects the pods that wait for a Node, which `fleet` also reports.
             selectors = [f"{_UNFINISHED_PODS},spec.nodeName={name}" for name in ("", *names)]
         parse = partial(list_page, kind="PodList", parse_item=node_and_requests)
 
@@ -136,13 +136,13 @@ class _Reader:
     def _send(self, request: Callable[[], T]) -> T:
         """Sends a request to the API server. Returns the request's result.
 
-        Waits and tries again if the API server asks for it, or has responded to an earlier request: a server that has
-        never responded may have another address.
+        Repeats a failed request after a pause if the API server asks for it, or has responded to an earlier request. If
+        the server has never responded, its address may be wrong.
         """
         for pause in _RETRY_PAUSES:
             try:
                 return self._send_once(request)
-            except ListExpired:  # a NodeUnreachable that no repetition ends
+            except ListExpired:  # is a NodeUnreachable, but a repetition would not help
                 raise
             except NodeUnreachable as e:
                 if not e.retry_after and not self._has_response:
@@ -157,7 +157,7 @@ class _Reader:
 
 
 def _restarting_once(read: Callable[[], T]) -> T:
-    """Reads a list, and once more from its start if the API server no longer has the rest of the list."""
+    """Reads a list. If the API server no longer has the next page, reads the list once more from its start."""
     try:
         return read()
     except ListExpired:

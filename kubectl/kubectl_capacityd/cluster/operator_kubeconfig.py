@@ -18,14 +18,14 @@ _PLUGIN_TIMEOUT = 120.0
 
 
 def load_operators(kubeconfig: str | None, context: str | None = None) -> ClusterAccess:
-    """Reads this kubeconfig, or those in $KUBECONFIG, or ~/.kube/config.
+    """Reads this kubeconfig. If it is None, reads the files in $KUBECONFIG, or ~/.kube/config.
 
-    context: the one to use; None or "": the current context. Raises NodeError, and UsageError if no file contains the
-    context.
+    context: the context to use; None or "" for the current context. Raises NodeError, and UsageError if no file
+    contains the context.
 
     Without a proxy-url, uses the proxy of the environment (HTTPS_PROXY), as kubectl does.
-    Unlike kubectl, does not merge the files of $KUBECONFIG: the current context is the first one in any of the files,
-    and the first file that contains this context must also contain its cluster and user.
+    Unlike kubectl, does not merge the files of $KUBECONFIG. The first file with a current context decides which context
+    that is. The first file that contains the context must also contain the context's cluster and user.
     """
     files = _read(kubeconfig)
     if context:
@@ -36,7 +36,7 @@ def load_operators(kubeconfig: str | None, context: str | None = None) -> Cluste
             raise UsageError(printable(f'no context "{context}" (--context) in {paths}; {among}'))
     else:
         context = next((file.current_context for file in files.values() if file.current_context), None)
-    # If no file contains the context that one of them names, or none names one, the first file raises the error.
+    # If no file has a current context, or none contains the context, the first file raises the error.
     first, *_ = files.values()
     chosen = next((file for file in files.values() if context in file.context_names()), first)
     access = chosen.access(_PLUGIN_TIMEOUT, context)
@@ -53,13 +53,13 @@ def _names_in(files: dict[str, Kubeconfig]) -> list[str]:
 
 
 def _read(kubeconfig: str | None) -> dict[str, Kubeconfig]:
-    """Path -> content of each of an operator's kubeconfigs. As in kubectl, no owner or mode is refused."""
+    """The operator's kubeconfigs: path -> content. As in kubectl, the files may have any owner and mode."""
     return {path: Kubeconfig(CredentialFiles(path, trust=None)) for path in _paths(kubeconfig)}
 
 
 def _paths(kubeconfig: str | None) -> Sequence[str]:
-    """The files that are not missing. Not every file in $KUBECONFIG needs to exist. Raises CredentialsMissing if none
-    does."""
+    """The files to read. Leaves out files in $KUBECONFIG that do not exist. Raises CredentialsMissing if no file is
+    left."""
     if kubeconfig is not None:
         return [kubeconfig]
     variable = os.environ.get("KUBECONFIG") or ""
@@ -74,7 +74,7 @@ def _paths(kubeconfig: str | None) -> Sequence[str]:
 
 
 def _is_missing(path: str) -> bool:
-    """Whether there is no such file. A file in a folder that the user may not enter is not missing, but unreadable."""
+    """Whether a file does not exist. A file in a folder that the user may not enter counts as existing."""
     try:
         os.stat(path)
     except (FileNotFoundError, NotADirectoryError):

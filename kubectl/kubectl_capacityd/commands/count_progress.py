@@ -11,9 +11,9 @@ _ERASE_LINE = "\r\x1b[K"  # ECMA-48: to the start of the line, then erase the li
 
 @contextmanager
 def count_progress() -> Iterator[Callable[[str, int], None]]:
-    """Provides a function that shows on standard error, if that is a terminal, how much has been read so far.
+    """Provides a function that shows on standard error how much has been read. Without a terminal, it shows nothing.
 
-    The function takes the kind of the objects, such as "Nodes", and their number. Its line is erased at the end.
+    The function takes the kind of the objects, such as "Nodes", and their number. The line is erased at the end.
     """
     is_terminal = sys.stderr.isatty()
 

@@ -28,16 +28,16 @@ _NO_REQUESTS_IN_FILE = 'the file has no pods ("kubectl get nodes,pods -A -o json
 
 
 def fleet(options: Options) -> int:
-    """Prints a summary of each resource, and the Nodes that need attention. Returns exit status 4 if any does.
+    """Prints a summary of each resource, and what needs attention. Returns exit status 4 if anything does.
 
-    Raises UsageError, CapacitydError if no Node is selected, and NodeError.
+    Raises NodeError, UsageError, and CapacitydError if no Node is selected.
     """
     max_age = _max_age(options.max_age)
     selected = selected_fleet(options)
     _require_named(selected, options)
     report = assess(
         selected,
-        # When the Nodes were read. None: they come from the API server, and were read just now.
+        # When the Nodes were read. None: they were read from the API server just now.
         now=time.time() if selected.read_at is None else selected.read_at,
         max_age=max_age,
         node_names=options.node_names,
@@ -73,7 +73,7 @@ def _require_named(selected: Fleet, options: Options) -> None:
 
 
 def _write_metrics(path: str, report: FleetReport, context: str | None) -> None:
-    """Replaces the file. Raises CapacitydError if this fails."""
+    """Replaces the metrics file. Raises CapacitydError if that fails."""
     try:
         replace_file(path, metrics_text(report, context), mode=0o644)
     except ImportError as e:

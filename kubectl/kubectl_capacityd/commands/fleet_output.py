@@ -18,9 +18,9 @@ _OUTLIERS = frozenset(reason.value for reason in OUTLIERS)
 
 
 def print_fleet(report: FleetReport, *, ungrouped: bool, no_requests_hint: str) -> None:
-    """Prints the report. ungrouped: print a row for each finding, not for each group of them.
+    """Prints the report. ungrouped: whether to print a row for each finding instead of each group of findings.
 
-    no_requests_hint: why the requests are unknown, if they are, and what to do about it.
+    no_requests_hint: why pods' requests may be unknown, and what to do about it.
     """
     print_line(_headline(report))
     if report.findings:
@@ -141,6 +141,6 @@ def _since(since: float | None, now: float) -> str:
 
 
 def _status(node: NodeReport | Finding) -> str:
-    """The status in kubectl get nodes, abbreviated."""
+    """The column STATUS of kubectl get nodes, abbreviated."""
     ready = {True: "Ready", False: "NotReady", None: "Unknown"}[node.ready]
     return f"{ready},cordoned" if node.cordoned else ready

@@ -1,4 +1,4 @@
-"""Reads the Nodes that a command's options select: of a cluster, with the user's kubeconfig, or of a saved list."""
+"""Reads the Nodes that a command's options select, from a cluster or from a saved list."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def group_label(options: Options) -> str:
 
 
 def selected_fleet(options: Options, *, only_nodes: bool = False) -> Fleet:
-    """Returns the selected Nodes, with all that `fleet` reports about. Raises NodeError, UsageError, CapacitydError.
+    """Returns the selected Nodes, the DeviceClasses and the pods' requests. Raises NodeError and UsageError.
 
-    At least one Node is selected: a wrong name or selector must not look like a healthy fleet. only_nodes: whether to
-    read nothing else.
+    Raises CapacitydError if no Node is selected: a wrong selector must not look like a healthy fleet. only_nodes:
+    whether to read only Nodes from a cluster.
     """
     fleet = _saved_fleet(options)
     if fleet is None:
@@ -33,7 +33,7 @@ def selected_fleet(options: Options, *, only_nodes: bool = False) -> Fleet:
                 access,
                 label=group_label(options),
                 selector=options.selector,
-                # Whose pods to read; all Nodes are read, to compare them.
+                # Only these Nodes' pods are read. All Nodes are read, for the comparison.
                 names=None if only_nodes else tuple(options.node_names),
                 progress=progress,
             )

@@ -1,6 +1,6 @@
 """template: prints, in an autoscaler's notation, the resources that a new node will have.
 
-A node like this machine, or with --nodes a node like those of a group.
+The new node is like this machine. With --nodes, it is like the present Nodes of a group.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from kubectl_capacityd.template.notations import NOTATIONS, Notation, document, 
 def template(options: Options) -> int:
     """Prints the resources that a new node will have. Returns exit status 4 if one is left out.
 
-    Raises ConfigError, NodeError, CapacitydError if no Node publishes anything, and UsageError if nothing is
-    configured, or if the notation can't express a name or requires another option.
+    Raises ConfigError and NodeError. Raises CapacitydError if no Node publishes anything. Raises UsageError if nothing
+    is configured, or if the notation can't express a resource or requires another option.
     """
     return _of_nodes(options) if options.nodes else _of_machine(options)
 
 
 def _of_machine(options: Options) -> int:
-    """As template(), from what capacityd would publish on this machine."""
+    """Does the work of template() for a node like this machine."""
     if options.node_file is not None:
         raise UsageError("template without --nodes is about a machine: leave out --node-file")
     if options.selector or options.by is not None or options.context is not None:
@@ -55,7 +55,7 @@ def _of_machine(options: Options) -> int:
     config = _selected(config, options.resource_names)
     node_name = node_name_of(selection, config)
     readings = probe(config, host, node_name=node_name)
-    device_plugins = device_plugin_names(host) or ()  # if they are unknown, none is refused
+    device_plugins = device_plugin_names(host) or ()  # if the names are unknown, no resource is refused
     quantities, omitted = _published(readings, device_plugins)
     _require_expressible(options, quantities)
     for name, reason in omitted.items():
@@ -73,7 +73,7 @@ def _of_machine(options: Options) -> int:
 
 
 def _of_nodes(options: Options) -> int:
-    """As template(), from what capacityd publishes on the Nodes of each group."""
+    """Does the work of template() for nodes like the Nodes of each group."""
     selection = Selection(config=options.config, machine=options.machine, node_name=options.node_name)
     refuse_other_sources(selection, "--nodes reads the Nodes of a cluster", refused=("machine", "config", "node_name"))
     notation = NOTATIONS[options.autoscaler]
@@ -116,7 +116,7 @@ def _of_nodes(options: Options) -> int:
 
 
 def _groups(options: Options, nodes: Sequence[NodeSummary]) -> dict[str | None, Common]:
-    """Value of the label that --by names -> what its Nodes have in common. Without --by: None -> what all Nodes have.
+    """Value of the label of --by -> what the Nodes with this value have in common. Without --by, the only key is None.
 
     Prints differences and omissions as warnings.
     """
@@ -136,7 +136,7 @@ def _groups(options: Options, nodes: Sequence[NodeSummary]) -> dict[str | None, 
 
 
 def _require_published(nodes: Sequence[NodeSummary], names: Sequence[str]) -> None:
-    """Raises UsageError if no Node publishes one of these resources, and CapacitydError if none publishes anything."""
+    """Raises UsageError if no Node publishes one of these resources. Raises CapacitydError if nothing is published."""
     published = {name for node in nodes for name in node.annotated}
     if missing := [name for name in names if name not in published]:
         raise UsageError(f'none of these Nodes publishes "{missing[0]}"')
@@ -145,7 +145,7 @@ def _require_published(nodes: Sequence[NodeSummary], names: Sequence[str]) -> No
 
 
 def _overlay_name(name: str, label_value: str | None) -> str:
-    """The NodeOverlay's name for a group. name: its beginning. Characters that a name cannot contain become "-"."""
+    """The NodeOverlay's name for a group: name, then the label's value with "-" for characters that are not allowed."""
     words = re.findall("[a-z0-9]+", (label_value or "").lower())
     return "-".join(part for part in (name, *words) if part)
 
@@ -158,7 +158,7 @@ def _require_expressible(options: Options, quantities: Mapping[str, int]) -> Non
 
 
 def _check_instance_types(options: Options, notation: Notation, required: str) -> None:
-    """Raises UsageError if an instance type is missing that the notation requires, or given although it has no use.
+    """Raises UsageError if a required instance type is missing, or if one is given that the notation does not use.
 
     required: what the notation requires, for the message.
     """
@@ -182,10 +182,9 @@ def _selected(config: Config, names: Sequence[str]) -> Config:
 def _published(
     readings: Mapping[str, Reading], device_plugins: Collection[str]
 ) -> tuple[dict[str, int], dict[str, str]]:
-    """Name -> quantity of the resources that capacityd would publish, and name -> reason of the omitted ones.
+    """The resources that capacityd would publish (name -> quantity), and the omitted resources (name -> reason).
 
     A resource that this machine lacks is in neither.
-
     device_plugins: names that device plugins have registered on this machine.
     """
     quantities: dict[str, int] = {}
@@ -206,10 +205,10 @@ def _notation(options: Options, quantities: Mapping[str, int]) -> Notation:
 
 
 def _document(options: Options, quantities: Mapping[str, int], *, overlay: str, label_value: str | None) -> str:
-    """The YAML. overlay: the NodeOverlay's name, for Karpenter; other notations ignore the name.
+    """The YAML. overlay: the name of Karpenter's NodeOverlay. Other notations ignore the name.
 
-    label_value: the document is about the nodes with this value of the label that --by names. None: it is about the
-    nodes of the types in --instance-type.
+    label_value: the value of the label of --by on the document's nodes. None: the document is about the nodes of the
+    types in --instance-type.
     """
     return document(
         _notation(options, quantities),

@@ -18,8 +18,8 @@ from kubectl_capacityd.fleet.findings import (
 from kubectl_capacityd.fleet.norm import norm_of
 from kubectl_capacityd.model import Fleet, NodeSummary
 
-# The values of reasons, most severe first. A newer capacityd may give its condition a reason that this version does not
-# know: such a reason ranks between these two tuples.
+# The values of reasons, most severe first. A reason that only newer versions of capacityd know ranks between these two
+# tuples.
 _LEAST_SEVERE = tuple(reason.value for reason in OUTLIERS)
 _MOST_SEVERE = tuple(reason.value for reason in (*Reason, *ConditionReason) if reason.value not in _LEAST_SEVERE)
 
@@ -87,7 +87,8 @@ def assess(
     """Compares each Node with its published quantities, and with the other Nodes of its group.
 
     now: in seconds since the epoch. max_age: seconds after which a heartbeat is overdue. node_names: the Nodes to
-    report, each compared with its whole group; empty: all. by_node: whether to list each Node's resources.
+    report; empty for all. Each Node is compared with its whole group in any case. by_node: whether to list each Node's
+    resources.
     """
     groups: dict[str | None, list[NodeSummary]] = {}  # value of the label that groups Nodes -> its Nodes
     for node in fleet.nodes:

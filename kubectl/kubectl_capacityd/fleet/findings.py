@@ -16,9 +16,9 @@ _MAX_CLOCK_SKEW = 300.0
 
 
 class Reason(Enum):
-    """Why a Node needs attention, in addition to the reasons of a condition that is not True. The most severe is first.
+    """Why a Node needs attention, apart from the reasons of a condition that is not True. The most severe is first.
 
-    The first one concerns the cluster as a whole.
+    DEVICE_CLASS concerns the cluster as a whole.
     """
 
     DEVICE_CLASS = "DeviceClass"  # dynamic resource allocation serves a resource of the same name
@@ -87,7 +87,7 @@ def findings_of_node(node: NodeSummary, norm: Norm, now: float, max_age: float) 
 
 
 def _of_other_writers(node: NodeSummary) -> Iterator[Finding]:
-    """Yields what another writer has changed since capacityd wrote it."""
+    """Yields a finding for each published number that another writer has changed on the Node."""
     for name in sorted(_changed(node)):
         message = f"{name} is {value_text(node.capacity.get(name))}, published {node.annotated[name]}"
         yield _finding(Reason.NOT_AS_PUBLISHED, message)
@@ -109,7 +109,7 @@ def clashes(fleet: Fleet, resource_names: Iterable[str]) -> Iterator[Finding]:
 
 
 def overcommitments(node: NodeSummary, requests: PodRequests, resource_names: Iterable[str]) -> Iterator[Finding]:
-    """Yields a finding for each resource of a Node whose pods request more than its capacity."""
+    """Yields a finding for each resource of which the Node's pods request more than the capacity."""
     requested = requests.by_node.get(node.name, {})
     for name in resource_names:
         capacity = node.capacity.get(name, 0)
@@ -118,12 +118,12 @@ def overcommitments(node: NodeSummary, requests: PodRequests, resource_names: It
 
 
 def _finding(reason: Reason, message: str) -> Finding:
-    """A finding that forms a group with the findings of the same message."""
+    """A finding that forms a group with other findings of the same message."""
     return Finding(reason.value, message=message, shared_message=message)
 
 
 def nodes_by_reason(findings: Iterable[Finding]) -> dict[str, set[str | None]]:
-    """Reason -> names of the Nodes with it; None for the cluster as a whole."""
+    """Reason -> names of the Nodes with this reason. The cluster as a whole has the name None."""
     names: dict[str, set[str | None]] = {}
     for finding in findings:
         names.setdefault(finding.reason, set()).add(finding.node)
@@ -141,7 +141,7 @@ def _less_allocatable(node: NodeSummary) -> set[str]:
 
 
 def _changed(node: NodeSummary) -> set[str]:
-    """Resources whose capacity is not what is published."""
+    """Resources whose capacity is not the published number."""
     return {name for name, number in node.annotated.items() if node.capacity.get(name) != number}
 
 
@@ -155,7 +155,7 @@ def _differing(node: NodeSummary, norm: Norm) -> Iterator[str]:
 
 def _is_lower(node: NodeSummary, norm: Norm, name: str) -> bool:
     usual = norm.quantities[name].value
-    return isinstance(usual, int) and node.capacity.get(name, 0) < usual  # None: usually, Nodes lack the resource
+    return isinstance(usual, int) and node.capacity.get(name, 0) < usual  # None: most Nodes lack the resource
 
 
 def _is_below_expected(condition: Condition) -> bool:
@@ -171,14 +171,14 @@ def _of_condition(condition: Condition, since: float | None) -> Iterator[Finding
 
 
 def _of_heartbeat(heartbeat: float | None, node: NodeSummary, now: float, max_age: float) -> Iterator[Finding]:
-    """Yields a finding if the heartbeat is missing, overdue or in the future. Times are as in findings_of_node()."""
+    """Yields a finding if the heartbeat is missing, overdue or in the future. now, max_age: in seconds."""
     if heartbeat is None:
         yield _finding(Reason.HEARTBEAT_OVERDUE, "the condition has no heartbeat")
         return
     age = now - heartbeat
     ahead = heartbeat - now
     if age > max_age:
-        not_ready = node.ready is False  # then the heartbeat is not the cause: the machine may be down
+        not_ready = node.ready is False  # then the machine may be down, and capacityd with it
         begin = "the Node is not ready, and capacityd has " if not_ready else ""
         yield Finding(
             Reason.NOT_READY.value if not_ready else Reason.HEARTBEAT_OVERDUE.value,

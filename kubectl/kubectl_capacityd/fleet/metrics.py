@@ -19,8 +19,8 @@ _QUANTITIES = {  # field of ResourceSummary, and the metric's name after resourc
 def metrics_text(report: FleetReport, context: str | None) -> bytes:
     """Returns the report in Prometheus' text format. Raises ImportError without python3-prometheus-client.
 
-    context: for the label `context` of each series, so that one node_exporter can read the files of several clusters;
-    None: without this label.
+    context: the value of the label `context` of each series, for a node_exporter that reads files of several clusters.
+    None: the series have no such label.
     """
     from prometheus_client import CollectorRegistry, generate_latest
 
@@ -43,8 +43,8 @@ def metrics_text(report: FleetReport, context: str | None) -> bytes:
 def _gauge(context: str | None, name: str, about: str, numbers: Mapping[str, float], label: str = "") -> Any:
     """A metric with a series for each number.
 
-    context: as in metrics_text(). name: without the prefix. about: the metric's help. numbers: value of the label ->
-    number. label: "" if the metric has only one series; then numbers has one key, which is not used.
+    context: as in metrics_text(). name: the metric's name without the prefix. about: the metric's help. numbers: value
+    of the label -> number. label: the label's name. "": the metric has one series, and the key in numbers is not used.
     """
     from prometheus_client.core import GaugeMetricFamily
 

@@ -41,10 +41,10 @@ class Norm:
 
 
 def norm_of(label_value: str | None, members: Sequence[NodeSummary]) -> Norm:
-    """The usual values of a group's Nodes. label_value: their value of the label that groups Nodes; None: they lack the
-    label."""
+    """The usual values of a group's Nodes. label_value: the Nodes' value of the label that groups Nodes; None if they
+    lack the label."""
     has_condition = any(node.condition for node in members)
-    # A Node that lacks the others' condition is reported for that reason; its quantities mean nothing.
+    # A Node without capacityd is reported because it lacks the condition. Its quantities mean nothing.
     compared = [node for node in members if not lacks_capacityd(node, group_has_condition=has_condition)]
     quantities = {}
     for name in sorted({name for node in compared for name in node.annotated}):
@@ -66,7 +66,7 @@ def _usual(values: Iterable[object]) -> Usual | None:
 
 
 def is_usual(nodes: int, total: int) -> bool:
-    """Whether a value that this number of Nodes has is usual. total: the number of all Nodes that were compared."""
+    """Whether a value is usual if this number of Nodes has it. total: the number of all compared Nodes."""
     return nodes >= total * _USUAL_SHARE
 
 

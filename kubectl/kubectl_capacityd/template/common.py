@@ -1,4 +1,4 @@
-"""What the Nodes of a group have in common, for `template`: what an autoscaler can expect of the next Node. Pure."""
+"""Finds what the Nodes of a group have in common. An autoscaler can expect the same of the next Node. Pure."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ class Common:
 
 
 def common(nodes: Sequence[NodeSummary], resource_names: Collection[str]) -> Common:
-    """Compares what capacityd has published to each Node, not the Node's present capacity: if another writer changes a
-    quantity, capacityd restores it.
+    """Compares the published quantities of the Nodes, not their capacity.
 
-    resource_names: the resources to compare; empty: all that a Node publishes.
+    If another writer has changed the capacity, capacityd restores it.
+
+    resource_names: the resources to compare; empty for all published resources.
     """
     compared = [node for node in nodes if node.has_capacityd and not node.annotation_error]
     published = {name for node in compared for name in node.annotated}

@@ -14,27 +14,27 @@ class Notation:
     """An autoscaler's notation for extended resources: YAML that consists of a head and an entry for each resource."""
 
     about: str
-    """A comment above the document: what it is, and where it belongs."""
+    """A comment above the document, which says what the document is and where it belongs."""
     entry: str
-    """The text for a resource: a format with {name}, {quantity}, and {tag}, the name with "_" instead of "/"."""
+    """The text for a resource, for str.format(). {tag} is the name with "_" instead of "/"."""
     head: str = ""
-    """For str.format: {overlay}, the name of the NodeOverlay, and {label} and {values}, which select its nodes."""
+    """The text before the entries, for str.format(). {label} and {values} select the nodes of a NodeOverlay."""
     max_name_length: int | None = None
     """Maximum number of characters in a resource's name; None: no limit."""
     forbidden_characters: str = ""
-    """Characters that no resource's name may have here, because the autoscaler would change them."""
+    """Characters that a resource's name may not contain, because the autoscaler would change them."""
     max_resources: int | None = None
     """Maximum number of resources; None: no limit."""
     for_more_resources: Notation | None = None
-    """The notation for more than max_resources; None: there is none."""
+    """The notation for more than max_resources; None if there is no such notation."""
 
     @property
     def selects_nodes(self) -> bool:
-        """Whether the document says, by a label, which nodes it is about."""
+        """Whether the document selects its nodes by a label."""
         return "{label}" in self.head
 
     def for_number(self, number: int) -> Notation:
-        """Returns the notation for this number of resources; if there is none, this notation."""
+        """Returns the notation for this number of resources. If no notation supports so many, returns this notation."""
         if self.max_resources is None or number <= self.max_resources:
             return self
         return self.for_more_resources or self
@@ -121,8 +121,8 @@ def document(
 ) -> str:
     """Returns the YAML for these quantities.
 
-    overlay, label and values are ignored unless the notation selects nodes. overlay: the name of the NodeOverlay. Its
-    nodes are those on which the label has one of the values.
+    overlay: the name of the NodeOverlay. label, values: the NodeOverlay selects nodes whose label has one of these
+    values. Notations that do not select nodes ignore all three parameters.
     """
     entries = (
         notation.entry.format(name=name, tag=name.replace("/", "_"), quantity=quantity)

@@ -23,13 +23,15 @@ _KIND_OF_ITEMS = {
     "PodList": "Pod",
     "DeviceClassList": "DeviceClass",
 }
-"""Kind of a list of the API server -> kind of its items, which the items themselves do not contain. kubectl's lists are
-of the kind List, and their items contain their kind."""
+"""Kind of a list from the API server -> kind of its items, because the items have no field `kind`. kubectl prints lists
+of the kind List, whose items have the field."""
 
 
 def list_page(document: Any, kind: str, parse_item: Callable[[JsonObject], T]) -> tuple[list[T], str]:
-    """The items of a page of a list of this kind, e.g. NodeList, and the token to request the next page; "" for the
-    last page. Raises InvalidDocument."""
+    """The parsed items of a page, and the token to request the next page; "" for the last page. Raises InvalidDocument.
+
+    kind: the kind of the list, such as NodeList.
+    """
     if not isinstance(document, dict) or document.get("kind") != kind:
         raise InvalidDocument(f"it is not a {kind}")
     items = objects_at(document, "items") or []
@@ -39,7 +41,7 @@ def list_page(document: Any, kind: str, parse_item: Callable[[JsonObject], T]) -
 
 
 def saved_items(document: Any) -> Mapping[str, Sequence[JsonObject]]:
-    """Returns kind -> the items of a saved list, or a single saved Node. Raises InvalidDocument."""
+    """Returns the items of a saved list: kind -> items. The list may also be a single Node. Raises InvalidDocument."""
     if not isinstance(document, dict):
         raise InvalidDocument('it is not a list of Nodes, as from "kubectl get nodes -o json"')
     if document.get("kind") == "Node":

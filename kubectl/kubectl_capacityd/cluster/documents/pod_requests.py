@@ -45,12 +45,12 @@ def node_and_requests(pod: JsonObject) -> tuple[str, Mapping[str, int]]:
 
 
 def pod_requests(spec: JsonObject) -> dict[str, int]:
-    """Returns the extended resources that a pod uses on its Node. spec: the pod's spec.
+    """Returns the extended resources that a pod uses on its Node. spec: the pod's spec. Raises InvalidDocument.
 
-    The rule is PodRequests in k8s.io/component-helpers/resource (KEP-753): the containers run together with all
-    restartable init containers (sidecars); an init container runs together with the earlier sidecars; the pod uses the
-    larger sum, plus its overhead. Requests of the pod as a whole (KEP-2837) exist only for CPU, memory and huge pages,
-    and only CPU and memory of a running pod can be resized. Raises InvalidDocument.
+    The rule is PodRequests in k8s.io/component-helpers/resource (KEP-753). Sidecars are restartable init containers.
+    The containers run together with all sidecars. Each other init container runs together with the earlier sidecars.
+    The pod uses the largest of these sums, plus its overhead. Requests of the pod as a whole (KEP-2837) and resizes of
+    running pods do not exist for extended resources.
     """
     together: Counter[str] = Counter()  # of the containers and the sidecars
     for container in objects_at(spec, "containers", path="spec.containers") or ():

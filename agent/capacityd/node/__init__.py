@@ -1,6 +1,6 @@
-"""The only interface to Kubernetes: this machine's Node, on the API server or in a file. All errors are NodeErrors.
+"""The only interface to Kubernetes: this machine's Node, on the API server or in a file.
 
-No type or exception of a library leaves this package, and importing it imports no library.
+All errors are NodeErrors. No type or exception of a library leaves this package. Importing it imports no library.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from capacityd.model.watch_target import WatchTarget
 
 
 class Review(NamedTuple):
-    """Who we are: the API server's SelfSubjectReview, or the user that the kubeconfig impersonates."""
+    """Our user, according to the API server's SelfSubjectReview or to the kubeconfig's impersonation (as)."""
 
     user: str
     """Our user name."""
@@ -22,7 +22,7 @@ class Review(NamedTuple):
     credentials: str
     """A hash of the credentials that the review is about: credentials_hash() in node/identity.py."""
     impersonated: bool = False
-    """Whether the kubeconfig names this user (as), so that the credentials are another user's."""
+    """Whether the kubeconfig impersonates this user, so that the credentials belong to another user."""
 
 
 @dataclass(slots=True)
@@ -30,22 +30,22 @@ class CredentialsCache:
     """What a pass learns of its credentials. The service hands the review to its next pass, and watches the files."""
 
     review: Review | None = None
-    """The last review; None: not yet."""
+    """The last review; None if there was none."""
     files: tuple[str, ...] = ()
     """The files with the credentials that were last used."""
     target: WatchTarget | None = None
-    """What a watch of the Node needs, with the credentials that were last used; None: no request was about the Node."""
+    """What a watch of the Node needs, with the credentials that were last used; None until the Node is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What tells this machine from others."""
+    """What distinguishes this machine from others."""
 
     hostname: str
     machine_id: str | None
     """The id that the Node must have, unless the credentials are those of the Node's kubelet. None accepts any Node."""
     system_uuid: str = ""
-    """The firmware's UUID; "" if unknown. It tells clones with the same machine id apart."""
+    """The firmware's UUID; "" if unknown. It differs even between clones with the same machine id."""
 
 
 def open_node(
@@ -55,7 +55,7 @@ def open_node(
 
     kubeconfig: None for the first existing one of the kubelet's usual paths.
     node_name: None to determine the name from the credentials or the host name.
-    cache: what an earlier pass knew of the credentials; None if there was none.
+    cache: what an earlier pass learned of the credentials; None if there was no earlier pass.
     """
     from capacityd.node.api_node import ApiNode
 
@@ -63,7 +63,7 @@ def open_node(
 
 
 def import_client() -> None:
-    """Imports what a request needs, before it is needed."""
+    """Imports what a request needs, so that the first request need not wait for it."""
     from capacityd.node import api_node  # noqa: F401
     from capacityd.node.client import import_library
 

@@ -1,4 +1,4 @@
-"""Reads and writes this machine's Node on the API server, and determines which Node the credentials belong to."""
+"""Determines this machine's Node, and reads and writes it on the API server."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from capacityd.node.proxy import proxy_headers
 T = TypeVar("T")
 
 _MAX_EVENT_MESSAGE = 1024
-"""Characters: the API server's limit for an Event of events.k8s.io. The limit does not apply to an Event of v1, as
-report() creates, but clients may also read that Event as one of events.k8s.io."""
+"""The API server's limit for an Event of events.k8s.io, in characters. report() creates an Event of v1, to which the
+limit does not apply. But clients may also read that Event through events.k8s.io."""
 
 
 class ApiNode:
@@ -90,9 +90,9 @@ class ApiNode:
 
     @contextmanager
     def _forgetting_review(self) -> Iterator[None]:
-        """Forgets the review if the API server denies a request about our Node, or if this is another machine's Node.
+        """Forgets the review if the API server denies the request, or if the Node is another machine's.
 
-        The kubeconfig may contain another user's credentials by now, so the next pass asks again who we are.
+        The credentials may belong to another user by now, so the next pass asks for the user again.
         """
         try:
             yield
@@ -101,7 +101,7 @@ class ApiNode:
             raise
 
     def _identify(self) -> Identity:
-        """Returns our identity. The first call uses the last pass's review, or sends one."""
+        """Returns our identity. The first call uses the last pass's review, or requests a new one."""
         if self._identity is None:
             review = self._call(self._review)
             self._cache.review = review
@@ -111,14 +111,12 @@ class ApiNode:
         return self._identity
 
     def _review(self, client: Client) -> Review | None:
-        """Returns who we are; None if the API server does not say it, and the configuration names the Node.
-
-        Raises NodeUnreachable if the API server does not say it, and the configuration does not name the Node.
-        """
+        """Returns our user. If the API server does not allow the review, returns None if the configuration names the
+        Node, and otherwise raises NodeUnreachable."""
         credentials = credentials_hash(client.access)
         impersonated = client.access.impersonated
         if impersonated:
-            # No review is needed: the API server checks with each request that we may act as this user.
+            # No review is needed, because the API server checks each request's right to act as this user.
             return Review(user=impersonated, node="", credentials=credentials, impersonated=True)
         last = self._cache.review
         if last and last.credentials == credentials:
@@ -128,7 +126,7 @@ class ApiNode:
         except NodeForbidden as e:
             if self._configured_name:
                 return None
-            # The authorizer of a newly started API server does not know the default rights yet.
+            # Just after its start, the API server does not know the default rights yet.
             raise NodeUnreachable(
                 "the API server does not allow a SelfSubjectReview (HTTP 403), as for a moment after its start; if "
                 "this lasts, set node_name"
@@ -136,7 +134,7 @@ class ApiNode:
         return Review(user=user, node=node, credentials=credentials)
 
     def _call(self, action: Callable[[Client], T]) -> T:
-        """Runs the action with the credentials of this pass. Adds their files to the cache, and to NodeUnauthorized."""
+        """Runs the action with the credentials of this pass. NodeUnauthorized gets the files of the credentials."""
         client = self._client or self._open_client()
         if self._identity:
             client.user = self._identity.user  # for messages
@@ -147,7 +145,7 @@ class ApiNode:
             raise
 
     def _open_client(self) -> Client:
-        """Reads the credentials, once in a pass."""
+        """Reads the credentials, and adds their files to the cache. Called once in a pass."""
         access = load(self._kubeconfig)
         self._cache.files = access.files
         try:
@@ -159,7 +157,7 @@ class ApiNode:
 
 
 def _watch_target(access: ClusterAccess, node: str) -> WatchTarget:
-    """What a watch of this Node needs."""
+    """Returns what a watch of this Node needs."""
     return WatchTarget(
         access.api_server,
         server=access.server,

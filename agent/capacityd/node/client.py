@@ -1,7 +1,7 @@
 """Sends our requests through the `kubernetes` client (versions 12 to 37), to one server with one set of credentials.
 
-All requests go through the library's RESTClientObject, which manages the pool of connections. Our wrapper of the pool
-adds what the library lacks. The library's classes for each API are not used: they load 700 models for nothing.
+All requests go through the library's RESTClientObject, which manages the pool of connections. connection.py wraps the
+pool, and adds what the library lacks. The library's classes for each API are not used, because they load 700 models.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ REQUEST_TIMEOUT = 30.0
 _TIMEOUTS = (5.0, 12.0)
 """Seconds to connect, and seconds between two parts of a response."""
 _PATCH_TIMEOUTS = (5.0, REQUEST_TIMEOUT)
-"""The same for a PATCH. Before it responds, the API server waits for admission webhooks: by default 10 s for each, and
-for mutating ones in turn. With failurePolicy Ignore, the PATCH succeeds then. Otherwise the error names the webhook."""
+"""The same for a PATCH. The API server responds only after all admission webhooks have answered or timed out. The
+default timeout is 10 s for each webhook, and mutating webhooks are called one after the other."""
 _MAX_RESPONSE_BYTES = 4 << 20
-"""For a Node. etcd stores Nodes of up to 1.5 MiB, in a shorter encoding than JSON."""
+"""The limit for a Node. etcd stores Nodes of up to 1.5 MiB, in a shorter encoding than JSON."""
 _FIELD_MANAGER = "capacityd"
 _MERGE_PATCH = "application/strategic-merge-patch+json"
 
@@ -46,7 +46,7 @@ class Client:
     def __init__(
         self, access: ClusterAccess, max_response_bytes: int = _MAX_RESPONSE_BYTES, timeout: float | None = None
     ) -> None:
-        """max_response_bytes, timeout: limits of each request, in bytes and seconds. None: REQUEST_TIMEOUT."""
+        """max_response_bytes: limit of each response. timeout: seconds for each request; None: REQUEST_TIMEOUT."""
         self.access = access
         self._timeout = REQUEST_TIMEOUT if timeout is None else timeout
         self.user = ""
@@ -82,8 +82,7 @@ class Client:
     def review_self(self) -> tuple[str, str]:
         """Returns our user name and the Node that the user's token is bound to (SelfSubjectReview); "" for no Node.
 
-        Raises NodeForbidden if the server does not allow the review. By default it does, except shortly after its
-        start.
+        Raises NodeForbidden if the server does not allow the review, for example just after the server's start.
         """
         group, version, resource = "authentication.k8s.io", "v1", "selfsubjectreviews"
         body = {"apiVersion": f"{group}/{version}", "kind": "SelfSubjectReview"}
@@ -100,14 +99,14 @@ class Client:
     ) -> T:
         """Returns the parsed list at a path of the API server.
 
-        resource: as in a role, for messages. query: the parameters of the URL. parse: takes the response's JSON.
-        absent_on: HTTP statuses that are no error. For a response with such a status, parse() takes None.
+        resource: the resource's name in a role, for messages. query: the parameters of the URL. parse: a function that
+        takes the response's JSON. absent_on: HTTP statuses that are no error; parse() then takes None.
         """
         url = f"{path}?{urlencode(query)}" if query else path
         return self._request(self._call("list", resource), "GET", url, parse, absent_on=absent_on)
 
     def _call(self, verb: str, resource: str, node: str = "") -> Call:
-        """Describes a request for messages. verb, resource: as in a role. node: the name of a single Node."""
+        """Describes a request for messages. verb, resource: their names in a role. node: the Node's name, if any."""
         return Call(self.access, verb=verb, resource=resource, node=node, user=self.user)
 
     def _request(  # noqa: PLR0913  # the parts of a request
@@ -121,9 +120,9 @@ class Client:
         content_type: str = "application/json",
         absent_on: Collection[int] = (),
     ) -> T:
-        """Sends a request, and returns the parsed response. parse: takes the response's JSON.
+        """Sends a request, and returns the parsed response.
 
-        path: with the query. body: JSON; None: no body. absent_on: as for get().
+        path: the URL's path and query. body: the JSON to send; None: no body. parse, absent_on: as for get().
         """
 
         def explain(e: Exception) -> NodeError:
@@ -131,7 +130,7 @@ class Client:
                 return from_http_status(e, call)
             if isinstance(e, ResponseTooLarge):
                 return unexpected_response(call, f"more than {self._pool.max_response_bytes} bytes")
-            if isinstance(e, UnicodeDecodeError):  # the library decodes the body of a response, up to version 36
+            if isinstance(e, UnicodeDecodeError):  # up to version 36, the library decodes the body of a response
                 return unexpected_response(call, "it is not text")
             return from_transport_error(e, self.access)
 
@@ -149,13 +148,12 @@ class Client:
         with no_library_error(explain):
             try:
                 response = run_within(self._timeout, request)
-                # From version 37 on, the library reads the body only when it is asked for it.
+                # From version 37 on, the library does not read the body by itself.
                 content = response.read() if response.data is None else response.data
             except HttpError as e:
                 if e.status not in absent_on:
                     raise
                 content = b"null"  # so that parse() takes None
-        # "it" is the response, which the message names before.
         with no_library_error(lambda e: from_invalid_content(e, call, subject="it")):
             return parse(json.loads(content))
 
@@ -165,18 +163,18 @@ def _node_path(name: str) -> str:
 
 
 def import_library() -> None:
-    """Imports the library, which takes longer than a request."""
+    """Imports the library. This takes longer than a request."""
     from kubernetes import client  # noqa: F401
 
 
 def _rest_client(access: ClusterAccess) -> Any:
-    """The part of the library that sends requests, for this server. Its interface is the same in all versions."""
+    """Returns the library's RESTClientObject for this server. Its interface is the same in all versions."""
     from kubernetes import client
 
     configuration = client.Configuration()
     configuration.host = access.server
     configuration.verify_ssl = access.verify
-    # Set even if empty: otherwise, newer versions would use the environment's proxy, unlike older ones.
+    # Set even if empty, because newer versions would otherwise use the proxy that environment variables name.
     configuration.proxy = access.proxy
     configuration.no_proxy = ""
     configuration.proxy_headers = proxy_headers(access.proxy)

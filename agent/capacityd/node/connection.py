@@ -1,4 +1,4 @@
-"""The connections to an API server: urllib3's pool as the library's requests use it, with what both lack."""
+"""The connections to an API server: a wrapper of the urllib3 pool that the kubernetes library uses."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from capacityd.node.transport_errors import causes
 
 USER_AGENT = f"capacityd/{__version__}"
 _NOT_BY_THIS_AUTHORITY = (7, 20)
-"""CERT_SIGNATURE_FAILURE and UNABLE_TO_GET_ISSUER_CERT_LOCALLY of OpenSSL's x509_vfy.h."""
+"""X509_V_ERR_CERT_SIGNATURE_FAILURE and X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY of OpenSSL's x509_vfy.h."""
 
 
 class ResponseTooLarge(Exception):
-    """A response that is larger than any expected one."""
+    """A response is larger than max_response_bytes."""
 
 
 class _Response(NamedTuple):
@@ -34,42 +34,42 @@ class _Response(NamedTuple):
 
 
 class Pool:
-    """Wraps the library's urllib3 pool. Every request of every version of the library goes through request().
+    """Wraps the library's urllib3 pool. All versions of the library send every request through request().
 
-    It verifies the server as client-go does. Raises NodeUnauthorized if a certificate or key cannot be used.
+    Verifies the server as client-go does. Raises NodeUnauthorized if a certificate or key cannot be used.
     """
 
     def __init__(self, pool: Any, access: ClusterAccess, max_response_bytes: int) -> None:
-        self._contexts: Iterator[ssl.SSLContext] = iter(())  # those that were not tried yet
+        self._contexts: Iterator[ssl.SSLContext] = iter(())  # the TLS contexts that were not tried yet
         if not access.is_without_tls:
-            # Older kubernetes clients name certifi's authorities here. The context would trust these as well.
+            # Older kubernetes clients name certifi's authorities here, which would also be trusted.
             pool.connection_pool_kw["ca_certs"] = None
-            # Our own TLS contexts. The library accepts certificates and keys only as files, which stay in /tmp if the
-            # process is killed.
+            # The library accepts certificates and keys only as files, which stay in /tmp if the process is killed. Our
+            # own TLS contexts need no such files.
             self._contexts = tls_contexts(access)
             pool.connection_pool_kw["ssl_context"] = next(self._contexts)
         self.max_response_bytes = max_response_bytes
         self._pool = pool
         self._verify = access.verify
-        weakref.finalize(self, pool.clear)  # urllib3 1.26 does not close its sockets by itself
+        weakref.finalize(self, pool.clear)  # urllib3 1.26 does not close its sockets
 
     def request(self, method: str, url: str, **options: Any) -> _Response:
         """Sends one request. Raises HttpError for any status but 2xx, ResponseTooLarge, and urllib3's errors."""
         response = self._send(method, url, **options)
         try:
-            # The library itself would read a response of any size.
+            # The library would read a response of any size.
             data = response.read(self.max_response_bytes + 1, decode_content=False)
             if len(data) > self.max_response_bytes:
                 raise ResponseTooLarge
             if response.length_remaining:  # urllib3 does not check this, and would reuse the dead connection
                 raise IncompleteRead(data, response.length_remaining)
-            # Reuse the connection: the next request follows within milliseconds, and a TLS handshake costs more than a
-            # GET. urllib3 replaces a broken connection.
+            # The next request follows within milliseconds, and reuses the connection, because a TLS handshake costs
+            # more than a GET. urllib3 replaces a broken connection.
             response.release_conn()
         finally:
             response.close()  # does nothing after release_conn()
         if not 200 <= response.status <= 299:
-            # Raised here: the library's exceptions depend on its version, and none keeps a body that is not UTF-8.
+            # The library's own exceptions depend on its version, and do not keep a body that is not UTF-8.
             raise HttpError(response.status, headers=dict(response.headers), body=data)
         return _Response(response.status, reason=response.reason, headers=response.headers, data=data)
 
@@ -85,18 +85,18 @@ class Pool:
                 try:
                     return self._pool.request(method, url, **options)
                 except Exception as e:
-                    # The request was not sent: its credentials follow the handshake.
+                    # The TLS handshake failed, so the request and its credentials were not sent.
                     other = next(self._contexts, None) if _is_by_another_authority(e) else None
                     if other is None:
                         raise
                     self._pool.connection_pool_kw["ssl_context"] = other
 
     def clear(self) -> None:
-        """Closes all connections. For the library: version 37 calls clear() when its client is closed."""
+        """Closes all connections. Version 37 of the library calls clear() when its client is closed."""
         self._pool.clear()
 
 
 def _is_by_another_authority(error: Exception) -> bool:
-    """Whether the server's certificate was not signed by the authority that OpenSSL has tried."""
+    """Whether the server's certificate was signed by another authority than the one that OpenSSL tried."""
     failures = (e for e in causes(error) if isinstance(e, ssl.SSLCertVerificationError))
     return any(failure.verify_code in _NOT_BY_THIS_AUTHORITY for failure in failures)

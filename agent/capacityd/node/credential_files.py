@@ -1,4 +1,4 @@
-"""Reads a kubeconfig and the files that it names; those of a kubelet only if nobody else could change them."""
+"""Reads a kubeconfig and the files that it names. A kubelet's files are read only if nobody else could change them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from capacityd.model.text import printable
 _MAX_FILE_BYTES = 1 << 20
 _MICROK8S = "/var/snap/microk8s/"
 """MicroK8s lets its group microk8s write its kubeconfigs and certificates (snap/hooks/configure in canonical/microk8s).
-The group's members may start privileged pods, so this adds nothing to their rights."""
+The group's members may start privileged pods, so trust in these files gives them no further rights."""
 _KUBERNETES = "/etc/kubernetes"
-"""Kubespray gives this folder to the user kube (roles/kubernetes/preinstall in kubernetes-sigs/kubespray). Its owner
-may add static pods, which may do all that root does, so this adds nothing to the owner's rights."""
+"""Kubespray gives this folder to the user kube (roles/kubernetes/preinstall in kubernetes-sigs/kubespray). The owner
+may add static pods, which may do all that root does, so trust in the folder gives the owner no further rights."""
 
 
 def permission_advice(path: str) -> str:
-    """Advice if one of the kubelet's files can't be read.
+    """Advice for a message that one of the kubelet's files can't be read.
 
-    The service is root without capabilities, so modes, ACLs and security modules apply to the service as well.
+    Modes, ACLs and security modules also apply to the service, which is root without capabilities.
     """
     if os.geteuid() != 0:
         return "Run this command as root"
@@ -32,7 +32,7 @@ def permission_advice(path: str) -> str:
 
 
 def not_trusted(subject: str, flaw: Flaw) -> CredentialsNotTrusted:
-    """The error for a file or a program that somebody else could change. flaw: what is wrong, and the remedy."""
+    """The error for a file or a program that somebody else could change. subject: its name in the message."""
     return CredentialsNotTrusted(f"{subject} is not used, because {printable(str(flaw))}")
 
 
@@ -40,21 +40,21 @@ class CredentialFiles:
     """A kubeconfig and its files. Each file is read once, so that a certificate and its key match."""
 
     def __init__(self, kubeconfig: str, trust: Trust | None) -> None:
-        """trust: who may be able to change the files of a kubelet; None for the kubeconfig of an operator.
+        """trust: who may be able to change a kubelet's files; None for an operator's kubeconfig.
 
-        An operator's files are read whoever could change them, as kubectl does: only the operator depends on them.
+        An operator's files are read even if other users could change them, as kubectl does.
         """
         self.kubeconfig = kubeconfig
         self.trust = None if trust is None else _with_distribution_accounts(trust, kubeconfig)
         self._contents: dict[str, bytes] = {}  # path -> content
-        self._paths: dict[str, None] = {}  # a set in the order of the reads, also of those that failed
+        self._paths: dict[str, None] = {}  # an ordered set of the paths that were read or could not be read
 
     def paths(self) -> tuple[str, ...]:
         """Returns the absolute paths of all files that were read or could not be read."""
         return tuple(map(os.path.abspath, self._paths))
 
     def resolve(self, path: str) -> str:
-        """Returns the absolute form of a path in the kubeconfig. The path may be relative to its folder."""
+        """Returns the absolute form of a path in the kubeconfig, which may be relative to the kubeconfig's folder."""
         return os.path.join(os.path.dirname(os.path.abspath(self.kubeconfig)), path)
 
     def read(self, path: str, purpose: str) -> bytes:
@@ -68,18 +68,18 @@ class CredentialFiles:
         return self._contents[path]
 
     def shown(self, path: str, purpose: str) -> str:
-        """The file as the subject of a message, such as "the token file named in KUBECONFIG, PATH,".
+        """Names a file in a message, such as "the token file named in KUBECONFIG, PATH,". purpose: as for read().
 
-        Without the path if nothing exists there: a secret may stand in the path's place. purpose: as in read().
+        Leaves out a path that does not exist, because it may be a secret that was entered in the wrong place.
         """
         named = purpose if path == self.kubeconfig else f"{purpose} named in {printable(self.kubeconfig)}"
         is_shown = path == self.kubeconfig or _exists(path)
         return f"{named}, {printable(path)}," if is_shown else named
 
     def _read(self, path: str, shown: str) -> bytes:
-        """Reads the file. shown: the file for a message."""
+        """Reads the file. shown: the name of the file for messages."""
         try:
-            os.stat(path)  # a missing file is an error of its own, also in a folder of another user
+            os.stat(path)  # raises FileNotFoundError before open_trusted() would report another user's folder
             fd = open_file(path) if self.trust is None else open_trusted(path, self.trust)
             with open(fd, "rb") as f:
                 content = f.read(_MAX_FILE_BYTES + 1)
@@ -101,7 +101,7 @@ class CredentialFiles:
 
 
 def _with_distribution_accounts(trust: Trust, kubeconfig: str) -> Trust:
-    """Adds the group or the user that may change the kubelet's files with MicroK8s or Kubespray."""
+    """Adds the group or the user that MicroK8s or Kubespray lets change the kubelet's files."""
     if kubeconfig.startswith(_MICROK8S):
         return replace(trust, group_may_write=True)
     if kubeconfig.startswith(f"{_KUBERNETES}/"):

@@ -1,4 +1,4 @@
-"""Limits the total time of an action. The libraries' own timeouts start again with each byte."""
+"""Limits the total time of an action. The libraries' own timeouts start again with each received byte."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class DeadlineExceeded(Exception):
-    """The action did not end in time. seconds: its time limit."""
+    """The action did not end within its time limit, in seconds."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"it did not end within {seconds:g} s")
@@ -22,8 +22,8 @@ class DeadlineExceeded(Exception):
 def run_within(seconds: float, action: Callable[[], T]) -> T:
     """Returns the action's result or raises its exception. Raises DeadlineExceeded if it does not end in time.
 
-    The action runs in a thread, because nothing else limits name resolution: getaddrinfo() ignores signals and
-    timeouts. A thread that does not end in time is left behind, and does not keep the process alive.
+    The action runs in a thread, because getaddrinfo() ignores signals and timeouts. A thread that does not end in time
+    is left behind, and does not keep the process alive.
     """
     future: Future[T] = Future()
 
@@ -34,7 +34,7 @@ def run_within(seconds: float, action: Callable[[], T]) -> T:
             future.set_exception(e)
 
     start_thread(run)
-    # Not future.result(seconds): its TimeoutError could also be one that the action has raised.
+    # Not future.result(seconds), because the action may also raise a TimeoutError.
     if not wait([future], timeout=seconds).done:
         raise DeadlineExceeded(seconds)
     return future.result()

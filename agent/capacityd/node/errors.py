@@ -1,4 +1,4 @@
-"""Turns a library's exception or the API server's refusal into a NodeError with advice."""
+"""Turns a library's exception, or an HTTP error of the API server, into a NodeError with advice."""
 
 from __future__ import annotations
 
@@ -32,27 +32,26 @@ _ANONYMOUS = "system:anonymous"
 def no_library_error(explain: Callable[[Exception], NodeError]) -> Iterator[None]:
     """Replaces every exception of a library with the NodeError that explain() returns.
 
-    Libraries raise undocumented exceptions: kubernetes raises ApiException for urllib3's SSLError, yaml raises KeyError
-    for "!!bool x". No library's exception leaves node/.
+    Libraries also raise undocumented exceptions. For example, yaml raises KeyError for "!!bool x".
     """
     try:
         yield
     except CapacitydError:
         raise
     except Exception as e:  # noqa: BLE001  # explain() handles it
-        if failure := import_failure(e):  # a library is missing or can't be imported: the error says which
+        if failure := import_failure(e):  # a library is missing or can't be imported
             raise failure from None
-        # Not "from e": a traceback would show the library's message, which may contain a secret.
+        # Not "from e", because a traceback would show the library's message, which may contain a secret.
         raise explain(e) from None
 
 
 def reason_of(error: BaseException) -> str:
-    """The system's text for an error, or the exception's type: a library's text may quote what it has read."""
+    """The system's text for an OSError, otherwise the exception's type. A library's text may quote a file's content."""
     return error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
 
 
 def from_http_status(error: HttpError, call: Call) -> NodeError:
-    """Explains a response with a status other than 2xx. The first line that applies decides:
+    """Explains a response with a status other than 2xx. The first row that applies decides:
 
     ==================  ===============================================  =========================================
     HTTP status         if                                               error
@@ -64,10 +63,10 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
     410, 429, 5xx                                                        NodeUnreachable
     401                                                                  NodeUnauthorized
     403                 the request counted as anonymous                 NodeUnauthorized
-    403                 denied whatever its content                      NodeForbidden
+    403                 the request was denied whatever its content      NodeForbidden
     404                 the Node does not exist                          NodeMissing
     < 400, or no Status object                                           NodeUnreachable: it is no API server
-    any other           the content was denied                           NodeRejected
+    any other           (the content was denied)                         NodeRejected
     ==================  ===============================================  =========================================
     """
     refusal = refusal_of(call, error)
@@ -94,7 +93,7 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
 
 
 def from_invalid_content(error: Exception, call: Call, subject: str) -> NodeUnreachable:
-    """Explains a 2xx response that cannot be parsed. subject: the part that was parsed, for the message."""
+    """Explains a 2xx response that cannot be parsed. subject: the message's word for the response, such as "it"."""
     if isinstance(error, InvalidDocument):
         return unexpected_response(call, str(error))
     return unexpected_response(call, f"{subject} is not JSON, or is incomplete")
@@ -108,7 +107,7 @@ def unexpected_response(call: Call, reason: str) -> NodeUnreachable:
 
 
 def _rejected(refusal: Refusal, why: str) -> NodeRejected:
-    """The error for a content that was denied. why: "" if unknown."""
+    """The error for a request whose content was denied. why: the API server's reason; "" if unknown."""
     call = refusal.call
     message = f"{call.access.api_server} refused to {call.verb} {call.resource} (HTTP {refusal.status})"
     return NodeRejected(f"{message}{_after_colon(why)}", reason=why)
@@ -128,7 +127,7 @@ def _list_expired(call: Call) -> ListExpired:
 
 def _unavailable(refusal: Refusal) -> NodeUnreachable:
     call, error = refusal.call, refusal.error
-    # Not refusal.reason, which lists causes: the user cannot correct those of a server error.
+    # Not refusal.reason, which would list causes in the request. A server error has none that the user could correct.
     why = refusal.message
     message = f"{call.access.api_server} is unavailable (HTTP {error.status}){_after_colon(why)}"
     if error.status >= 500 and call.is_write:
@@ -139,13 +138,13 @@ def _unavailable(refusal: Refusal) -> NodeUnreachable:
 
 
 def _wrong_credentials(call: Call) -> NodeUnauthorized:
-    # "The same file" is the kubeconfig, which api_server names.
+    # api_server names the kubeconfig, which is "the same file".
     message = f"{call.access.api_server} rejected the credentials in the same file (HTTP 401)"
     return NodeUnauthorized(f"{message}: {credentials_advice(call.access)}")
 
 
 def _not_recognised(access: ClusterAccess) -> NodeUnauthorized:
-    """The error for a request that arrived without credentials. Wrong credentials lead to HTTP 401 instead."""
+    """The error for a request that arrived without credentials. For wrong credentials, the response is HTTP 401."""
     why = (
         "does a proxy or a load balancer on the way end TLS, and remove the client certificate?"
         if access.token or access.certificate
@@ -173,7 +172,7 @@ def _forbidden(refusal: Refusal) -> NodeForbidden:
 
 
 def _target(call: Call) -> str:
-    """What the request reads or writes, for a message."""
+    """The object that the request reads or writes, for a message."""
     node = f'Node "{call.node}"' if call.node else "nodes"
     match call.resource:
         case "nodes":
@@ -184,7 +183,7 @@ def _target(call: Call) -> str:
 
 
 def _rights_advice(refusal: Refusal) -> str:
-    """How to get the right to send the request, or why that is impossible; whole sentences."""
+    """How to get the right to send the request, or why that is impossible. The text ends with a full stop."""
     call = refusal.call
     if refusal.denies_impersonation:
         impersonated = call.access.impersonated

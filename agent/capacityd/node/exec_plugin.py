@@ -1,7 +1,7 @@
-"""Runs the exec plugin of a kubeconfig, which prints credentials (client.authentication.k8s.io), as the kubelet does.
+"""Runs the exec plugin of a kubeconfig, which prints credentials (client.authentication.k8s.io).
 
-The kubernetes library waits forever for the plugin, and for any process that the plugin leaves behind. If the plugin
-fails, the library continues without credentials.
+The kubernetes library would wait forever for the plugin, and for any process that the plugin leaves behind. If the
+plugin fails, the library would continue without credentials.
 """
 
 from __future__ import annotations
@@ -41,18 +41,19 @@ class ExecPlugin:
     variables: Mapping[str, str] = field(repr=False)
     """The variables that the kubeconfig adds to those of this process."""
     cluster: Mapping[str, object] | None
-    """The information about the cluster that the plugin receives; None if it asks for none."""
+    """The information about the cluster that the plugin receives; None if the plugin asks for no information."""
     on_terminal: bool
-    """Whether the plugin may talk to the user, for example to ask for a code. Then its standard error is shown."""
+    """Whether the plugin may ask the user, for example for a code. Then its standard error is shown."""
 
 
 def credential_of(plugin: ExecPlugin, trust: Trust | None, timeout: float | None) -> Credential:
-    """Runs the plugin for at most timeout seconds, and returns the credentials that it prints.
+    """Runs the plugin for at most timeout seconds, and returns the credentials that the plugin prints.
 
     trust: who may be able to change the plugin; None for an operator's plugin, which is run unless others could change
     the kubeconfig. timeout: None only checks the plugin, and returns no credentials.
 
-    Raises NodeUnauthorized, and NodeUnreachable if the plugin fails or does not end in time: it may need the network.
+    Raises NodeUnreachable if the plugin fails or does not end in time, because it may need the network. Raises
+    NodeUnauthorized for all other errors.
     """
     if plugin.version not in _VERSIONS:
         raise NodeUnauthorized(
@@ -70,7 +71,7 @@ def credential_of(plugin: ExecPlugin, trust: Trust | None, timeout: float | None
     output = _output(name, [program, *plugin.arguments], environment, timeout=timeout, on_terminal=plugin.on_terminal)
     try:
         return exec_credential(output, plugin.version)
-    except InvalidDocument as e:  # its message is the end of the sentence
+    except InvalidDocument as e:
         raise NodeUnauthorized(f"{name} {e}") from e
 
 
@@ -80,7 +81,7 @@ def _trusted_program(plugin: ExecPlugin, search_path: str | None, trust: Trust |
     if trust is None:
         flaw = flaw_of(plugin.kubeconfig, trust_in(plugin.kubeconfig))
     elif found or "/" in plugin.command:
-        # Checked even if it can't be run now: somebody else may be able to put a program there.
+        # Checked even if no program is there now, because somebody else may be able to put one there.
         flaw = flaw_of_command([os.path.abspath(found or plugin.command), *plugin.arguments], trust)
     else:
         flaw = None
@@ -92,7 +93,7 @@ def _trusted_program(plugin: ExecPlugin, search_path: str | None, trust: Trust |
 def _output(
     name: str, command: Sequence[str], environment: Mapping[str, str], *, timeout: float, on_terminal: bool
 ) -> bytes:
-    """What the program prints. name: for messages. Raises NodeUnauthorized and NodeUnreachable."""
+    """Runs the program, and returns its output. name: for messages. Raises NodeUnauthorized and NodeUnreachable."""
     try:
         status, output, _ = run_program(
             command,
@@ -111,7 +112,7 @@ def _output(
         reason = why_not_started(command[0], code) or (os.strerror(code) if code else type(e).__name__)
         raise NodeUnauthorized(f"{name} could not be started: {reason}") from e
     if status != 0:
-        # As in subprocess, the status is negative for a signal.
+        # For a program that a signal killed, the status is the negative number of the signal.
         failure = f"was killed by signal {-status}" if status < 0 else f"failed (exit status {status})"
         advice = sandbox_advice(command, program_failed=True)
         raise NodeUnreachable(f"{name} {failure}. {_SEE_OUTPUT}{advice}")
@@ -124,4 +125,4 @@ def _request(plugin: ExecPlugin) -> str:
     if plugin.cluster is not None:
         spec["cluster"] = plugin.cluster
     request = {"apiVersion": plugin.version, "kind": "ExecCredential", "spec": spec}
-    return json.dumps(request, default=str)  # YAML has values that JSON does not have: they are sent as text
+    return json.dumps(request, default=str)  # values that only YAML has are sent as text

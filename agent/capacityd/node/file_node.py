@@ -48,7 +48,7 @@ class FileNode:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._input: Any = None  # the parsed standard input; None: not read yet
+        self._input: Any = None  # the parsed standard input; None until it is read
 
     def identify(self) -> str:
         """Returns the name of the Node in the file. Raises NodeFileUnusable."""
@@ -59,10 +59,10 @@ class FileNode:
         return self._state(self._load())
 
     def write(self, patch: Patch) -> NodeState:
-        """Atomically replaces the file with the patched Node, and returns it.
+        """Atomically replaces the file with the patched Node, and returns the patched Node.
 
-        Raises the errors of read(), NodeConflict, UsageError for standard input, and NodeError if the file cannot be
-        written.
+        Raises the errors of read(), NodeConflict if the Node has changed, UsageError for standard input, and NodeError
+        if the file cannot be written.
         """
         if self._path == _STANDARD_INPUT:
             raise UsageError("a Node on standard input cannot be written; use a file")

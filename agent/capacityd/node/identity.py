@@ -30,19 +30,19 @@ class Identity:
     """The user name; "" if it is not known."""
     node: str
     is_own_node: bool
-    """Whether the user is this Node's kubelet, so that the Node cannot be another machine's."""
+    """Whether the credentials are those of this Node's kubelet, so that the Node must be this machine's."""
 
 
 def identify(review: Review | None, configured: str | None, hostname: str) -> Identity:
     """Determines the credentials' user and the Node to use.
 
-    A kubelet's identity names its Node, and a token may be bound to a Node. Otherwise the configuration names it or, by
-    default, the host name.
+    The Node's name comes from the user name of a kubelet, or from the Node that a token is bound to. For other
+    credentials, the name comes from the configuration or, by default, from the host name.
 
-    review: None if the API server does not say who we are. configured: node_name in the configuration, if it is set.
-    hostname: this machine's. Raises NodeUnauthorized if the configuration names another Node than the credentials.
+    review: None if the API server does not allow a review. configured: node_name in the configuration, if it is set.
+    Raises NodeUnauthorized if the configuration names another Node than the credentials.
     """
-    # By default, the kubelet also names its Node after the host name, without blanks around it and in lower case.
+    # By default, the kubelet makes its Node's name from the host name in the same way.
     name = configured or hostname.strip().lower()
     if review is None:
         return Identity(user="", node=name, is_own_node=False)
@@ -53,13 +53,16 @@ def identify(review: Review | None, configured: str | None, hostname: str) -> Id
             f'node_name is "{printable(configured)}", but the credentials belong to Node "{reported}". '
             "Remove node_name, or use a kubeconfig of that Node"
         )
-    # A kubeconfig that impersonates the Node's kubelet may have come with an image of another machine.
+    # A kubeconfig that impersonates a kubelet may have been copied from another machine, in an image.
     is_own_node = is_kubelet and reported != "" and not review.impersonated
     return Identity(user=review.user, node=reported or name, is_own_node=is_own_node)
 
 
 def node_of_certificate(certificate: str) -> str:
-    """The Node of a kubelet's client certificate; "" if it is not a kubelet's. certificate: PEM, perhaps with a key."""
+    """The Node's name in a kubelet's client certificate; "" for any other certificate.
+
+    certificate: PEM, which may also contain the key.
+    """
     found = _CERTIFICATE.search(certificate)
     if found is None:
         return ""
@@ -67,7 +70,8 @@ def node_of_certificate(certificate: str) -> str:
         der = ssl.PEM_cert_to_DER_cert(found[0])
     except ValueError:
         return ""
-    # The common name in DER: a byte with the length, then the text (X.690, 8.1.3). A name has at most 64 characters.
+    # In DER, a byte with the length comes before the text of the common name, which has at most 64 characters (X.690,
+    # 8.1.3).
     start = der.find(KUBELET_PREFIX.encode())
     if start < 1:
         return ""
@@ -81,9 +85,9 @@ def is_kubelet_of(user: str, node: str) -> bool:
 
 
 def token_user(token: str) -> str:
-    """Returns what stays the same if this user's token is renewed.
+    """Returns a text that stays the same if this user's token is renewed.
 
-    This is the user and the Node in a JSON Web Token. Any other token contains neither, so the whole token is returned.
+    For a JSON Web Token, this is the user and the Node in the token. For any other token, it is the whole token.
     """
     try:
         payload = token.split(".")[1]
@@ -96,8 +100,8 @@ def token_user(token: str) -> str:
 def require_own_machine(identity: Identity, state: NodeState, machine: Machine) -> None:
     """Raises NodeOfOtherMachine if the Node is another machine's.
 
-    A kubelet has access to its own Node only, so nothing is checked with its credentials. Any other identity may have
-    access to other machines' Nodes: then the Node must have this machine's id and, where both are known, its UUID.
+    With a kubelet's credentials, nothing is checked, because a kubelet has access to its own Node only. With any other
+    credentials, the Node must have this machine's id, and must not have another machine's UUID.
     """
     if identity.is_own_node or machine.machine_id is None:
         return
@@ -105,8 +109,10 @@ def require_own_machine(identity: Identity, state: NodeState, machine: Machine) 
 
 
 def require_machine(state: NodeState, machine_id: str, system_uuid: str) -> None:
-    """Raises NodeOfOtherMachine if the Node is not that of the machine with this id and UUID. system_uuid: "" if it is
-    not known."""
+    """Raises NodeOfOtherMachine if the Node does not belong to the machine with this id and UUID.
+
+    system_uuid: "" if it is not known.
+    """
     if not _has_machine_id(state, machine_id):
         theirs = _shown_id(state.machine_id) or "not set"
         ours = _shown_id(machine_id) or "none (/etc/machine-id is empty)"
@@ -128,13 +134,13 @@ def _has_machine_id(state: NodeState, machine_id: str) -> bool:
 
 
 def _shown_id(machine_id: str) -> str:
-    """A machine's id for a message: a hexadecimal number, with or without dashes. Of any other text only the length."""
+    """A machine's id for a message. Of a text that is not an id, only the length is shown."""
     is_id = re.fullmatch("[0-9A-Fa-f-]{0,64}", machine_id)
     return machine_id if is_id else f"not an id ({length_text(machine_id)})"
 
 
 def credentials_hash(access: ClusterAccess) -> str:
     """Returns a hash that differs between the users of all kubeconfigs and clusters."""
-    # The authority, because clusters may share an address on the loopback interface.
+    # The authority distinguishes clusters that have the same address on the loopback interface.
     secret = "\0".join((access.kubeconfig, access.server, access.authority or "", access.user_key))
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

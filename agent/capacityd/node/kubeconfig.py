@@ -2,7 +2,7 @@
 
 The kubernetes library's loader is not suitable. It continues without credentials if the user is missing, an exec plugin
 fails, or a tokenFile is empty. It ignores `as`, and treats the text "false" in insecure-skip-tls-verify as true. Up to
-version 22, it also ignores tls-server-name. tests/clientgo/shapes.py lists where this loader differs from client-go.
+version 22, it also ignores tls-server-name. tests/clientgo/shapes.py lists how this module differs from client-go.
 """
 
 from __future__ import annotations
@@ -32,19 +32,20 @@ _Entry: TypeAlias = Mapping[str, Any]
 
 _PLUGIN_TIMEOUT = 30.0
 """Seconds for an exec plugin in a kubelet's kubeconfig."""
+# Key in a kubeconfig -> the type of its value. All other values are text.
 _KINDS: dict[str, type] = {"contexts": list, "clusters": list, "users": list, "exec": dict, "args": list}
 _KINDS |= {"env": list, "extensions": list, "insecure-skip-tls-verify": bool, "provideClusterInfo": bool}
 _KIND_NAMES: dict[type, str] = {str: "text", list: "a list", dict: "a mapping", bool: "true or false"}
 _UNSUPPORTED = {
     "auth-provider": "Kubernetes 1.26 removed it; use an exec plugin",
     "username": "Kubernetes 1.19 removed passwords",
-    # With a group, the API server denies the impersonation of a token's own Node (KEP-5284).
+    # If groups are named, the API server denies a token the impersonation of its own Node (KEP-5284).
     **dict.fromkeys(("as-groups", "as-uid", "as-user-extra"), "only the user can be impersonated (as)"),
 }
 
 
-class _Loader(yaml.CSafeLoader):  # type: ignore[misc]  # yaml lacks it without libyaml, which is in all packages
-    """Reads numbers and dates as text: a name or a token may look like one."""
+class _Loader(yaml.CSafeLoader):  # type: ignore[misc]  # exists only with libyaml, which all packages contain
+    """Reads numbers and dates as text, because a name or a token may look like a number or a date."""
 
     yaml_implicit_resolvers: ClassVar[Mapping[str, Any]] = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag.endswith((":bool", ":null", ":merge"))]
@@ -58,8 +59,8 @@ def load(
     """Reads a kubelet's kubeconfig and all files that it names. Nothing is cached: the kubelet renews its certificate.
 
     kubeconfig: None for the first existing one of the kubelet's usual paths. plugin_timeout: seconds for which an exec
-    plugin may run; None: the plugin is checked but not run, so its credentials are missing. trust: who may be able to
-    change the files; None: root and the user of this process.
+    plugin may run; None checks the plugin without running it, so that its credentials are missing. trust: who may be
+    able to change the files; None: root and the user of this process.
 
     Raises CredentialsMissing if a file does not exist, NodeUnauthorized if a file cannot be read or used, and
     NodeUnreachable if the plugin fails or does not end in time.
@@ -77,12 +78,12 @@ class Kubeconfig:
     """The content of a kubeconfig. Raises NodeUnauthorized if it is invalid."""
 
     def __init__(self, files: CredentialFiles) -> None:
-        """Reads the kubeconfig. files: reads it and the files that it names."""
+        """Reads the kubeconfig from files. access() also reads the files that the kubeconfig names."""
         self._files = files
         text = files.read(files.kubeconfig, "the kubeconfig").decode("utf-8-sig", "replace")
         try:
-            content = next(yaml.load_all(text, _Loader), None)  # a safe loader; as kubectl, the first document
-        except Exception as e:  # noqa: BLE001  # yaml raises more than it documents, and its message quotes the text
+            content = next(yaml.load_all(text, _Loader), None)  # kubectl also reads only the first document
+        except Exception as e:  # noqa: BLE001  # yaml raises undocumented exceptions, whose messages quote the text
             mark = getattr(e, "problem_mark", None)
             raise self._error(f"is not valid YAML{f', line {mark.line + 1}' if mark else ''}") from None
         self._content = self._mapping({} if content is None else content, "the file")
@@ -98,7 +99,7 @@ class Kubeconfig:
         return frozenset(str(context.get("name")) for context in contexts if isinstance(context, dict))
 
     def access(self, plugin_timeout: float | None, context_name: str | None = None) -> ClusterAccess:
-        """Returns how to reach the cluster of a context. Raises the errors of load().
+        """Returns how to reach the API server of a context. Raises the errors of load().
 
         plugin_timeout: as for load(). context_name: None for the current context.
         """
@@ -118,14 +119,14 @@ class Kubeconfig:
         self._require_supported(user)
         certificate = self._pem(user, "client-certificate")
         credential = stored = Credential(self._token(user), certificate, key=self._pem(user, "client-key"))
-        # As in client-go, a token or certificate in the kubeconfig takes precedence over that of an exec plugin.
+        # Like client-go, this prefers a token or certificate in the kubeconfig to an exec plugin.
         if not stored.token and not stored.certificate and (entry := self._value(user, "exec")):
             credential = credential_of(self._plugin(entry, cluster), self._files.trust, plugin_timeout)
         if bool(credential.certificate) != bool(credential.key):
             raise self._error("has a client certificate without its key, or a key without its certificate")
         if credential.token and not (credential.token.isascii() and credential.token.isprintable()):
             raise self._error("refers to a token with invalid characters. Is it the right file?")
-        # Changes if a file gets another user's token or certificate, not if a token is renewed.
+        # This changes if a file gets another user's token, or another certificate, but not if a token is renewed.
         user_of_files = (token_user(stored.token or ""), stored.certificate)
         return ClusterAccess(
             kubeconfig=printable(self._files.kubeconfig),
@@ -152,7 +153,7 @@ class Kubeconfig:
         return value
 
     def _value(self, entry: _Entry, key: str) -> Any:
-        """The value at this key, which is of the key's kind in _KINDS, by default text; None if it is missing."""
+        """The value at this key; None if it is missing. Raises NodeUnauthorized if its type is not the key's."""
         value = entry.get(key)
         kind = _KINDS.get(key, str)
         if value is not None and not isinstance(value, kind):
@@ -169,7 +170,7 @@ class Kubeconfig:
         raise self._error(f"has no {kind} {which}{merge if self._files.trust is None and kind != 'context' else ''}")
 
     def _require_supported(self, user: _Entry) -> None:
-        """Raises NodeUnauthorized if requests would be sent as another user than the one that the kubeconfig means."""
+        """Raises NodeUnauthorized if we can't send requests as the user that the kubeconfig means."""
         for key, advice in _UNSUPPORTED.items():
             if user.get(key):
                 raise self._error(f"uses {key}: {advice}")
@@ -178,7 +179,7 @@ class Kubeconfig:
             raise self._error("names a user with invalid characters (as)")
 
     def _token(self, user: _Entry) -> str | None:
-        """The token in the file that tokenFile names, else that in the kubeconfig; None if there is neither."""
+        """The token in the file that tokenFile names, else the token in the kubeconfig; None if both are missing."""
         file = self._value(user, "tokenFile")
         if not file:
             return (self._value(user, "token") or "").strip() or None
@@ -197,11 +198,11 @@ class Kubeconfig:
             except ValueError as e:
                 raise self._error(f"is invalid: {key}-data is not base64") from e
         path = self._value(entry, key)
-        # Comments in PEM files may have any encoding. The parts that we use are ASCII.
+        # Comments in PEM files may have any encoding. The certificates and keys are ASCII.
         return self._files.read(self._files.resolve(path), f"the {key}").decode("latin-1") if path else None
 
     def _plugin(self, entry: _Entry, cluster: _Entry) -> ExecPlugin:
-        """The exec plugin of a user. cluster: the plugin may ask for the content of this entry."""
+        """The exec plugin of a user. cluster: the cluster's entry, whose content the plugin may ask for."""
         command = self._value(entry, "command")
         if not command:
             raise self._error("has an exec plugin without a command")
@@ -214,7 +215,7 @@ class Kubeconfig:
         return ExecPlugin(
             kubeconfig=self._files.kubeconfig,
             version=self._value(entry, "apiVersion") or "",
-            # As in client-go: a path with a slash is relative to the kubeconfig; other names are looked up in PATH.
+            # Like client-go: a command with a slash is relative to the kubeconfig's folder.
             command=self._files.resolve(command) if "/" in command else command,
             arguments=tuple(map(str, self._value(entry, "args") or [])),
             variables={self._value(v, "name") or "": self._value(v, "value") or "" for v in variables},
@@ -235,7 +236,7 @@ class Kubeconfig:
 
     def _server(self, cluster: _Entry) -> str:
         server = (self._value(cluster, "server") or "").rstrip("/")
-        # Not with a password or parameters, because a library's error may quote it.
+        # No user, password or parameters: a library's error may quote the URL.
         if not is_http_url(server) or any(character in server for character in "@?#"):
             raise self._error("has no server such as https://192.0.2.1:6443, or https://[2001:db8::1]:6443")
         return server

@@ -13,22 +13,22 @@ KUBECONFIG_PATHS = (
     "/var/lib/rancher/k3s/agent/kubelet.kubeconfig",
     "/var/lib/rancher/rke2/agent/kubelet.kubeconfig",
     "/var/snap/microk8s/current/credentials/kubelet.config",
-    "/run/k0s/nllb/kubeconfig.yaml",  # k0s with a load balancer on the node; then the next path is outdated
+    "/run/k0s/nllb/kubeconfig.yaml",  # k0s with a load balancer on the node, which leaves the next path outdated
     "/var/lib/k0s/kubelet.conf",
     "/var/lib/kubelet/kubeconfig",  # EKS, GKE, AKS, OpenShift, kOps
     "/var/lib/kubelet/kubeconfig-real",  # Gardener
 )
-"""Distributions' paths of the kubelet's kubeconfig, in search order. $KUBECONFIG and ~/.kube/config are not used."""
+"""The distributions' paths of the kubelet's kubeconfig, in search order. $KUBECONFIG and ~/.kube/config are ignored."""
 
 _RENEWED_CERTIFICATE = "/var/lib/kubelet/pki/kubelet-client-current.pem"
-"""Where a kubelet keeps its certificate and key after it has renewed them."""
+"""The file in which a kubelet keeps its renewed certificate and key."""
 
 
 def credentials_advice(access: ClusterAccess) -> str:
     """Advice if the API server rejects the credentials.
 
-    kubeadm may write a certificate that expires after a year into the kubeconfig. Once the kubelet has renewed its
-    certificate, it no longer uses the one in the kubeconfig (github.com/kubernetes/kubeadm/issues/1317).
+    The kubeconfig that kubeadm writes may contain a certificate that expires after a year. The kubelet renews its
+    certificate in another file (github.com/kubernetes/kubeadm/issues/1317).
     """
     is_of_kubelet = access.kubeconfig in KUBECONFIG_PATHS
     uses_other_certificate = access.certificate and _RENEWED_CERTIFICATE not in access.files
@@ -43,8 +43,8 @@ def credentials_advice(access: ClusterAccess) -> str:
 def find_kubelet_kubeconfig() -> str:
     """Returns the first of KUBECONFIG_PATHS that exists.
 
-    Raises CredentialsMissing if none exists, and NodeUnauthorized if one may exist in a folder that this process
-    cannot read.
+    Raises CredentialsMissing if none of them exists, and NodeUnauthorized if a kubeconfig may exist in a folder that
+    this process cannot read.
     """
     denied = []
     for path in KUBECONFIG_PATHS:

@@ -1,4 +1,4 @@
-"""URLs of servers and proxies, and the user and password in a proxy's URL."""
+"""Checks URLs of servers and proxies, and makes headers from the user and password in a proxy's URL."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ def is_http_url(text: str) -> bool:
 
 
 def proxy_problem(proxy: str) -> str:
-    """Why a proxy cannot be used, and what to do; "" if it can be used. proxy: its URL."""
+    """Why a proxy cannot be used, and what to do; "" if it can be used. proxy: the proxy's URL."""
     if proxy.startswith("socks"):
         return "SOCKS is not supported: name an HTTP proxy"
     return "" if is_http_url(proxy) else "a valid one is http://192.0.2.1:3128"
 
 
 def proxy_headers(proxy: str | None) -> Mapping[str, str] | None:
-    """Returns the headers for the user in a proxy's URL; None if it names no user. urllib3 does not add them.
+    """Returns the headers for the user and password in a proxy's URL, which urllib3 does not send; None without a user.
 
-    Like kubectl, capacityd sends the decoded bytes of the URL, and a colon even if there is no password (RFC 7617).
+    Like kubectl, this decodes the URL's escapes, and adds a colon even if there is no password (RFC 7617).
     """
     user, _, password = urlsplit(proxy or "").netloc.rpartition("@")[0].partition(":")
     if not user and not password:

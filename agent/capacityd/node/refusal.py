@@ -1,4 +1,4 @@
-"""A request to the API server, and its response with a status other than 2xx, which may contain a Status object."""
+"""Parses a response with a status other than 2xx, which may contain Kubernetes' Status object."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.identity import KUBELET_PREFIX, is_kubelet_of
 
 _OTHER_NODE = re.compile(r'node "[^"]*" is not allowed to modify node "')
-"""The message of the admission plugin NodeRestriction to the kubelet of another Node.
+"""The message of the admission plugin NodeRestriction if a kubelet writes another Node.
 
 Source: admitNode in k8s.io/kubernetes, plugin/pkg/admission/noderestriction/admission.go."""
 _NOT_READY = "is forbidden: not yet ready to handle request"
-"""The end of an admission plugin's message while the API server starts. The HTTP status is 403, as for a denial.
+"""The end of an admission plugin's message while the API server starts. The HTTP status is 403, like that of a denial.
 
 Source: Dispatch in k8s.io/apiserver, pkg/admission/plugin/policy/generic/plugin.go."""
 _FORBIDDEN_USER = re.compile(r'User "([^"]+)" cannot ')
@@ -25,14 +25,14 @@ _FORBIDDEN_USER = re.compile(r'User "([^"]+)" cannot ')
 
 Source: forbiddenMessage in k8s.io/apiserver, pkg/endpoints/handlers/responsewriters/errors.go."""
 _DENIED_BY_ADMISSION = re.compile(r"""admission webhook ".*" denied the request|[Pp]olicy ['"].*['"] denied request""")
-"""The message of an admission webhook or policy. The HTTP status does not tell: webhooks use any from 400 on, policies
-one of three.
+"""The message of an admission webhook or policy that denied the request. The HTTP status does not show this: webhooks
+may choose any status from 400 on, and policies one of three.
 
 Source: ToStatusErr in k8s.io/apiserver, pkg/admission/plugin/webhook/errors/statuserror.go;
 pkg/admission/plugin/policy/validating/dispatcher.go and generic/policy_dispatcher.go."""
 
 _MAX_QUOTED = 300
-"""Maximum length of a quoted text, in characters."""
+"""The maximum length of a quoted text, in characters."""
 
 
 class HttpError(Exception):
@@ -59,11 +59,11 @@ class Call:
 
     access: ClusterAccess
     verb: str
-    """The verb as in a role, e.g. "patch"."""
+    """The verb's name in a role, e.g. "patch"."""
     resource: str
-    """The resource as in a role, e.g. "nodes/status"."""
+    """The resource's name in a role, e.g. "nodes/status"."""
     node: str = ""
-    """The name of the Node; "" if the request is not about a single one."""
+    """The name of the Node; "" if the request is not about a single Node."""
     user: str = ""
     """Our user name according to the API server; "" if unknown."""
 
@@ -105,9 +105,9 @@ class Refusal:
 
     @property
     def is_from_intermediary(self) -> bool:
-        """Whether the body is not an API server's: a proxy, load balancer or firewall on the way has responded.
+        """Whether the response comes from a proxy, load balancer or firewall on the way, not from an API server.
 
-        An empty body does not show who has responded.
+        False for an empty body, which does not show who has responded.
         """
         return not self.is_status and bool(self.error.body.strip())
 
@@ -126,10 +126,10 @@ class Refusal:
 
     @property
     def is_to_other_kubelet(self) -> bool:
-        """Whether the credentials belong to another Node's kubelet, judged by the user or by the API server's message.
+        """Whether the credentials belong to another Node's kubelet, according to the user or to the response's message.
 
-        The token may have been replaced with another Node's since we asked for the user. Before Kubernetes 1.32, such a
-        token can read our Node, so only NodeRestriction denies the write.
+        The user may be outdated, because another Node's token may have replaced ours since the review. Before
+        Kubernetes 1.32, another kubelet's token can read our Node. NodeRestriction denies only the write.
         """
         if self.user.startswith(KUBELET_PREFIX) and not is_kubelet_of(self.user, self.call.node):
             return True
@@ -139,21 +139,20 @@ class Refusal:
     def denies_any_content(self) -> bool:
         """Whether the API server denied the request whatever its content, as the authorizer does.
 
-        An admission plugin denies the content of a write, except NodeRestriction: it denies every write of a Node that
-        is not the kubelet's own.
+        Admission plugins deny the content of a write. But NodeRestriction denies every write of another kubelet's Node.
         """
         if self.status != 403 or self.is_from_intermediary:
             return False
         if not self.call.is_write:  # there is no content that could be wrong
             return True
-        if not self.is_status:  # there is no message to judge by
+        if not self.is_status:  # without a message, nothing shows that the content was denied
             return True
         is_by_authorizer = _FORBIDDEN_USER.search(self.message) is not None
         return is_by_authorizer or self.is_to_other_kubelet or self.denies_impersonation
 
 
 def refusal_of(call: Call, error: HttpError) -> Refusal:
-    """Parses the body of a response. No text of the result contains the bearer token of the request."""
+    """Parses the body of a response. Texts with the request's bearer token are left out."""
     try:
         document = json.loads(error.body)
     except (ValueError, RecursionError):
@@ -181,14 +180,14 @@ def refusal_of(call: Call, error: HttpError) -> Refusal:
 
 
 def _cause(cause: Mapping[str, object]) -> str:
-    """The field and what is wrong with it."""
+    """Names the field, and says what is wrong with it."""
     return ": ".join(str(cause[key]) for key in ("field", "message") if cause.get(key))
 
 
 def quotable(text: str, token: str | None) -> str:
-    """A text of the API server in the form in which messages quote it: printable, and of limited length.
+    """Returns the text in printable form and of limited length, so that a message can quote it.
 
-    If it contains the token, only its length.
+    Instead of a text that contains the token, returns only its length.
     """
     if token and token in text:
         return f"(a text with the token, {length_text(text)})"

@@ -1,8 +1,8 @@
-"""Compares a Node's systemUUID with this machine's.
+"""Compares a Node's systemUUID with this machine's UUID.
 
 Clones of an image may share a machine-id, but the firmware or the hypervisor gives each machine a UUID of its own. The
-kubelet reads it from the same file as capacityd, /sys/class/dmi/id/product_uuid. A kubelet that cannot read this file
-reports something else, such as the machine-id.
+kubelet and capacityd read the UUID from the same file, /sys/class/dmi/id/product_uuid. A kubelet that cannot read this
+file reports something else as systemUUID, such as the machine-id.
 Source: GetSystemUUID in google/cadvisor, lib/utils/sysfs/sysfs.go.
 """
 
@@ -19,10 +19,10 @@ _PLACEHOLDERS = (
 
 
 def is_of_another_machine(theirs: str, ours: str) -> bool:
-    """Whether both texts are UUIDs, and of different machines.
+    """Whether both texts are UUIDs, and belong to different machines.
 
-    An old kernel and a new one may print the first three groups in opposite byte orders: the format changed with SMBIOS
-    2.6.
+    The byte order of the first three groups does not matter. It changed with SMBIOS 2.6, so an old kernel and a new
+    kernel may print these groups in opposite byte orders.
     """
     their_uuid, our_uuid = _parsed(theirs), _parsed(ours)
     if their_uuid is None or our_uuid is None:
@@ -31,7 +31,7 @@ def is_of_another_machine(theirs: str, ours: str) -> bool:
 
 
 def _parsed(text: str) -> UUID | None:
-    """The UUID; None if the text is no UUID, or one that many machines have."""
+    """The UUID; None if the text is no UUID, or is a placeholder that many machines have."""
     if not _UUID.fullmatch(text.lower()):
         return None
     uuid = UUID(text)

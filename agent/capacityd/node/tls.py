@@ -16,9 +16,9 @@ _CERTIFICATE = re.compile("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE---
 
 
 class _Context(ssl.SSLContext):
-    """A context for one server. It checks the server's name in the handshake.
+    """A context for one server, whose name the handshake checks.
 
-    The caller's server_hostname is not used: urllib3 passes none for an IP address, and does not know tls-server-name.
+    The caller's server_hostname is ignored: urllib3 passes none for an IP address, and does not know tls-server-name.
     """
 
     server_name: str
@@ -32,11 +32,11 @@ class _Context(ssl.SSLContext):
 
 
 def tls_contexts(access: ClusterAccess) -> Iterator[ssl.SSLContext]:
-    """Yields the context for connections to a server; then, if it has several authorities, one for each alone.
+    """Yields the contexts to try for a server: one with all authorities and, if there are several, one for each.
 
-    While a cluster replaces its authority, the old and the new one may have the same name: EKS trusts both for weeks.
-    Go tries both. OpenSSL tries one, unless the certificates have key identifiers. Raises NodeUnauthorized if a
-    certificate is unusable.
+    While a cluster replaces its authority, the old and the new authority may have the same name. EKS trusts both for
+    weeks. Go tries both. OpenSSL tries only one of them, unless the certificates have key identifiers. Raises
+    NodeUnauthorized if a certificate is unusable.
     """
     yield tls_context(access, access.authority)
     authorities = _CERTIFICATE.findall(access.authority or "")
@@ -45,7 +45,10 @@ def tls_contexts(access: ClusterAccess) -> Iterator[ssl.SSLContext]:
 
 
 def tls_context(access: ClusterAccess, authority: str | None) -> ssl.SSLContext:
-    """Returns a context for connections to a server. authority: PEM; None for those of the system."""
+    """Returns a context for connections to a server. authority: PEM; None for the authorities of the system.
+
+    Raises NodeUnauthorized if a certificate is unusable.
+    """
     context = _Context(ssl.PROTOCOL_TLS_CLIENT)
     context.server_name = access.server_name or (urlsplit(access.server).hostname or "").rstrip(".")
     try:

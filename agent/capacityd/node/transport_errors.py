@@ -1,6 +1,6 @@
-"""Explains why a response is missing or incomplete: proxy, TLS, connection, time limits.
+"""Explains why a response is missing or incomplete, for example because a proxy or TLS failed.
 
-The library passes on urllib3's exceptions or wraps them, differently in each version, and does not name the cause.
+The library's versions pass on or wrap urllib3's exceptions in different ways, and do not name the cause.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def from_transport_error(error: BaseException, access: ClusterAccess) -> NodeErr
             return NodeUnauthorized(f"{access.api_server} {why}")
         if why := _why_no_response(e, access):
             return NodeUnreachable(why)
-    # urllib3 1.26 tries a call that only Python 2 supports. The call's TypeError is the context of any later exception.
+    # urllib3 1.26 first tries a call that only Python 2 supports. The TypeError of this call is the context of any
+    # later exception.
     last = next((e for e in reversed(chain) if not isinstance(e, TypeError)), error)
     reasons = [os.strerror(e.errno) for e in chain if isinstance(e, OSError) and e.errno]
     reason = reasons[0] if reasons else type(last).__name__
@@ -40,7 +41,7 @@ def from_transport_error(error: BaseException, access: ClusterAccess) -> NodeErr
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
-    """Yields the exception and all its causes. Versions of urllib3 keep these as cause, context, reason or argument."""
+    """Yields the exception and all its causes. urllib3 keeps a cause as cause, context, reason or argument."""
     waiting = [error]
     seen: set[int] = set()
     while waiting:
@@ -54,10 +55,10 @@ def causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _why_not_trusted(e: BaseException, access: ClusterAccess) -> str:
-    """Why one side did not trust the other's certificate, as the end of a sentence; "" for any other error."""
+    """Why one side did not trust the other side's certificate, as the end of a sentence; "" for any other error."""
     if isinstance(e, ssl.SSLCertVerificationError):
         return _why_server_not_trusted(e, access)
-    # The server's alert. With TLS 1.3, it arrives only at the first read after the handshake.
+    # The server's TLS alert. With TLS 1.3, it arrives only at the first read after the handshake.
     reason = str(e.reason) if isinstance(e, ssl.SSLError) else ""
     if "ALERT" in reason and any(word in reason for word in ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED")):
         return f"rejected the client certificate ({_code(e)}): {credentials_advice(access)}"
@@ -98,7 +99,7 @@ def _why_no_response(e: BaseException, access: ClusterAccess) -> str:
     match e:
         case ProxyError():
             return f"the proxy in {access.kubeconfig} (proxy-url) failed"
-        case ssl.SSLEOFError() | ssl.SSLZeroReturnError():  # overloaded servers do this as well
+        case ssl.SSLEOFError() | ssl.SSLZeroReturnError():  # an overloaded server also closes the connection
             return f"{server} closed the connection during the TLS handshake. Is it overloaded? {address_question}"
         case ssl.SSLError():
             return f"{server}: TLS failed ({_code(e)}). {address_question} Does it speak https?"
@@ -106,7 +107,7 @@ def _why_no_response(e: BaseException, access: ClusterAccess) -> str:
             return f"{server}: its name cannot be resolved ({e.strerror}). {address_question}"
         case ConnectionRefusedError():
             return f"{server} refused the connection. Is it running? {address_question}"
-        case NewConnectionError():  # a subclass of ConnectTimeoutError, but for any failure to connect: its cause tells
+        case NewConnectionError():  # a subclass of ConnectTimeoutError for any failure; its cause says which
             return ""
         case ConnectTimeoutError():
             return f"{server}: the connection timed out. Is it running? {address_question}"

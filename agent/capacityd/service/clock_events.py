@@ -16,8 +16,9 @@ _FAR_FUTURE = 1 << 40  # seconds since the epoch; more than 30,000 years
 
 
 def latest_expiration(long_bytes: int) -> int:
-    """The time at which the timer expires, in seconds since the epoch: as late as possible.
+    """The time at which the timer expires, in seconds since the epoch.
 
+    It is as late as possible, because the timer only has to report that the clock was set.
     long_bytes: the size of a C long, which holds the seconds. With 4 bytes, the latest time is in January 2038.
     """
     largest_long = (1 << (8 * long_bytes - 1)) - 1

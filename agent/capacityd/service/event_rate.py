@@ -22,7 +22,7 @@ OFTEN_OF_PODS = frozenset({PassReason.MOUNTS, PassReason.NETWORK})
 """Reasons whose events wait after a pass that changed no reading."""
 
 _LIMITED = OFTEN_OF_PODS | {PassReason.DEVICES, PassReason.FILE, PassReason.NODE, PassReason.PLUGINS}
-"""The reasons that may not start passes at any rate. All others are rare, or may end an error."""
+"""The reasons whose passes are limited. All other reasons are rare, or may end an error."""
 
 
 class EventRate:

@@ -151,7 +151,7 @@ class Service:
             self._write_status_file()
 
     def _note_watch(self, failure: NotWatched | None) -> None:
-        """Tells the schedule whether the Node is watched. failure: the watcher's last failure; None if none is new."""
+        """Tells the schedule whether the Node is watched. failure: the watcher's new failure, if there is one."""
         now = self._around.monotonic()
         if self._watcher.watched_since is not None:
             self._schedule.watch_begins(now)

@@ -49,7 +49,7 @@ class WorkerProcess:
         """None until the worker has sent the job's result."""
         self.metrics = NO_METRICS  # until the worker has sent the result of writing the metrics file
         self.node_to_watch: NodeToWatch | None = None
-        """None until the worker has sent it."""
+        """None until the worker has sent the Node to watch."""
 
     def give(self, request: JobRequest, timeout: float) -> None:
         """Gives the worker a job. timeout: the seconds that the job may take."""

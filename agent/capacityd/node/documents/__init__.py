@@ -1,1 +1,1 @@
-"""Kubernetes' JSON as types: no other module reads its keys. Pure."""
+"""Converts between Kubernetes' JSON and our types. Pure."""

@@ -10,7 +10,7 @@ from capacityd.node.documents.fields import InvalidDocument
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """The credentials of a kubeconfig's user; a missing part is None. The certificate and its key are PEM."""
+    """The credentials of a kubeconfig's user. A missing part is None. The certificate and its key are PEM."""
 
     token: str | None = field(repr=False)
     certificate: str | None = field(repr=False)
@@ -20,7 +20,8 @@ class Credential:
 def exec_credential(output: bytes, version: str) -> Credential:
     """Parses the output of a plugin. version: the plugin's apiVersion.
 
-    Raises InvalidDocument. Its message is the end of a sentence, and never quotes the output, which contains a secret.
+    Raises InvalidDocument. Its message is the end of a sentence about the plugin, and never quotes the output, which
+    may contain a secret.
     """
     try:
         document = json.loads(output)

@@ -1,6 +1,6 @@
 """Reads fields of Kubernetes' JSON objects. Strict about types, tolerant of missing fields. Pure.
 
-path: where the field is in the whole object, for messages; "" for a field at the top, whose key says where it is.
+path: the path of the field in the whole object, for messages; "" for a field at the top, whose path is its key.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ JsonObject: TypeAlias = Mapping[str, Any]
 class InvalidDocument(ValueError):
     """An object is of the wrong kind, or a field has a type or content that the API server never sends.
 
-    str() names the field, and quotes nothing of the object.
+    The message names the field, and quotes nothing from the object.
     """
 
 
 @contextmanager
 def naming_object(kind: str, document: JsonObject) -> Iterator[None]:
-    """Adds the object's kind and, if there is one, its name to the message of an InvalidDocument.
+    """Adds the object's kind and name to the message of an InvalidDocument.
 
-    Only for lists, which the service does not read: the service's messages contain no text from an object.
+    Not for the Node that the service reads: the service's messages quote nothing from an object.
     """
     try:
         yield

@@ -25,7 +25,7 @@ _NODE_OF_TOKEN = "authentication.kubernetes.io/node-name"  # noqa: S105  # a key
 def node_state(document: Any) -> NodeState:
     """Returns the state of a Node. Raises InvalidDocument if the document is not a Node.
 
-    Text is made printable, except the uid, the annotations and the labels, which are compared.
+    Text is made printable, except the uid, the annotations and the labels, which are compared with other texts.
     """
     if not isinstance(document, dict):
         raise InvalidDocument("this is not a Node: it is not a JSON object")
@@ -58,14 +58,14 @@ def node_state(document: Any) -> NodeState:
 
 
 def reviewed_user(document: Any) -> tuple[str, str]:
-    """Returns the user of a SelfSubjectReview and the Node that the user's token is bound to; "" if missing.
+    """Returns the user name in a SelfSubjectReview, and the Node that the user's token is bound to; "" if missing.
 
-    document: None if there is no SelfSubjectReview. Raises InvalidDocument.
+    document: the SelfSubjectReview, if there is one. Raises InvalidDocument.
     """
     status = object_at(document or {}, "status") or {}
     user = object_at(status, "userInfo", path="status.userInfo") or {}
     extra = object_at(user, "extra", path="status.userInfo.extra") or {}
-    nodes = extra.get(_NODE_OF_TOKEN) or [""]  # the API server's type is a list of texts; a token has one Node
+    nodes = extra.get(_NODE_OF_TOKEN) or [""]  # a list of texts, although a token is bound to only one Node
     name = printable_text_at(user, "username", path="status.userInfo.username")
     return name, printable(str(nodes[0]))
 
@@ -87,7 +87,7 @@ def _labels(metadata: JsonObject) -> dict[str, str]:
 
 
 def _quantities(status: JsonObject, key: str) -> dict[str, str]:
-    """Name -> quantity, in plain digits if it is a whole number: the API server stores 1000 as 1k."""
+    """Name -> quantity. A whole number is in plain digits, although the API server stores 1000 as 1k."""
     path = f"status.{key}"
     stored = object_at(status, key, path=path) or {}
     quantities = {}
@@ -99,7 +99,7 @@ def _quantities(status: JsonObject, key: str) -> dict[str, str]:
 
 
 def _own_conditions(conditions: Sequence[JsonObject]) -> Iterator[Condition]:
-    """Yields the conditions of our type: more than one if two writers have added one at the same time."""
+    """Yields the conditions of our type. Two writers at the same time may have added more than one."""
     path = f"condition {CONDITION}"
     for document in conditions:
         if document.get("type") == CONDITION:
@@ -113,7 +113,7 @@ def _own_conditions(conditions: Sequence[JsonObject]) -> Iterator[Condition]:
 
 
 def api_time(value: object) -> float | None:
-    """Parses the API server's format of a time into seconds since the epoch; None if it is not a time."""
+    """Returns a time of the API server in seconds since the epoch; None if the value is not a time."""
     if not isinstance(value, str) or not value.endswith("Z"):
         return None
     try:

@@ -1,7 +1,7 @@
-"""A patch of a Node as the JSON of a strategic merge patch, and what it does to a Node in a file. Pure.
+"""Converts a patch of a Node to a strategic merge patch, or applies it to a Node's JSON. Pure.
 
-The API server merges the maps by key and the conditions by type; null removes a key. It answers 409 Conflict if the
-Node's resourceVersion differs from the patch's.
+The API server merges the maps by key and the conditions by type. A value of null removes a key. The API server answers
+409 Conflict if the Node's resourceVersion differs from that of the patch.
 """
 
 from __future__ import annotations
@@ -34,16 +34,17 @@ def patch_document(patch: Patch) -> dict[str, Any]:
 
 
 def require_version(patch: Patch) -> None:
-    """Raises NodeError if the version of the Node that was read is not known.
+    """Raises NodeError if the patch has no resourceVersion.
 
-    Without it, the API server would overwrite what others have written meanwhile. It takes "" and 0 for any version.
+    The API server would apply such a patch to any version, and overwrite what others have written since the read. It
+    treats the version "0" in the same way.
     """
     if not patch.resource_version.strip("0"):
         raise NodeError("the Node has no resourceVersion, so a patch could overwrite what others write meanwhile")
 
 
 def patched(document: Mapping[str, Any], patch: Patch) -> dict[str, Any]:
-    """Returns a Node's JSON with the patch applied, as the API server does. The Node's version stays."""
+    """Returns a Node's JSON with the patch merged as the API server would merge it, but with the old resourceVersion."""
     metadata, status = dict(document.get("metadata") or {}), dict(document.get("status") or {})
     _merge(metadata, "annotations", patch.annotations)
     _merge(metadata, "labels", _texts(patch.labels))
@@ -57,7 +58,7 @@ def patched(document: Mapping[str, Any], patch: Patch) -> dict[str, Any]:
 
 
 def _merge(parent: dict[str, Any], key: str, values: Mapping[str, str | None]) -> None:
-    """Merges values into the map at this key; None removes a name."""
+    """Merges values into the map at this key. A value of None removes a name."""
     if not values:
         return
     merged = {**(parent.get(key) or {}), **values}
@@ -65,7 +66,7 @@ def _merge(parent: dict[str, Any], key: str, values: Mapping[str, str | None]) -
 
 
 def _texts(numbers: Mapping[str, int | None]) -> dict[str, str | None]:
-    """The numbers as Kubernetes takes them; None removes a name."""
+    """The numbers as text. None stays None, which removes a name."""
     return {name: None if number is None else str(number) for name, number in numbers.items()}
 
 

@@ -1,7 +1,4 @@
-"""Reads files, and replaces them atomically: a reader gets either the old or the new content, never a part.
-
-If a path is not a regular file (a folder, a pipe, a device), functions raise an error and do not block.
-"""
+"""Reads files, and replaces them atomically: a reader gets either the old or the new content, never a part."""
 
 from __future__ import annotations
 
@@ -11,18 +8,20 @@ import stat
 from contextlib import suppress
 
 MAX_BYTES = 16 << 20
-"""Limit for reading a file: a hundred times as much as a thousand resources need."""
+"""The limit for reading a file. It is a hundred times as much as a thousand resources need."""
 
-# Another user may own the folder, and create a hard or symbolic link in it. O_EXCL opens no path that already exists.
+# Another user may own the folder, and create a link at the path. O_EXCL fails if the path already exists.
 _NEW_FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def replace_file(path: str, content: bytes, mode: int, *, durable: bool = False) -> None:
     """Replaces a file. If it raises OSError, the old file is unchanged, and no unfinished file remains.
 
-    mode: permissions. durable: whether to write the content to the disk before it replaces the old one, so that it
-    survives a power failure. The content is first written to a new file at the path plus ".new". If that path already
-    exists, for example from a killed process, it is unlinked, never written.
+    mode: the new file's permissions. durable: whether the new content survives a power failure, because it is on the
+    disk before it replaces the old content.
+
+    The content is first written to a new file beside the old one, with ".new" after its name. A file that a killed
+    process has left at this path is unlinked.
     """
     unfinished = _write_unfinished(path, content, mode=mode, durable=durable)
     try:
@@ -54,10 +53,10 @@ def _write_unfinished(path: str, content: bytes, mode: int, *, durable: bool) ->
 
 
 def read_regular_file(path: str) -> bytes:
-    """The content of a file. Raises FileNotFoundError if it does not exist, another OSError if it can't be read.
+    """Returns the content of a regular file of at most MAX_BYTES. Raises FileNotFoundError if the file does not exist,
+    and another OSError if it can't be read, is not a regular file, or is too large.
 
-    A path that is not a regular file is an error. It is not even opened, because open() can have an effect on a device.
-    A file of more than MAX_BYTES is also an error.
+    Only a regular file is opened, because open() can block at a pipe, and can have an effect on a device.
     """
     _require_regular(os.stat(path), path)
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as f:
@@ -76,7 +75,7 @@ def _require_regular(status: os.stat_result, path: str) -> None:
 
 
 def write_error(folder: str) -> int:
-    """The errno with which writes to a folder would fail, found without a write; 0 if no reason to fail is known."""
+    """Returns the errno with which a write to a folder would fail; 0 if no reason is known. Writes nothing."""
     try:
         status = os.statvfs(folder)
     except OSError as e:

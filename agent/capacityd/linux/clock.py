@@ -21,7 +21,7 @@ def suspended_seconds() -> float:
 def busy_time(pid: int) -> float:
     """Seconds for which a process's first thread ran or waited for a processor; 0 if the kernel does not report it.
 
-    For the rest of its time, the thread slept, or was blocked by hardware, a server or a disk.
+    While it was not busy, the thread slept, or waited for hardware, a server or a disk.
     """
     try:
         with open(f"/proc/{pid}/schedstat", "rb") as f:

@@ -1,6 +1,6 @@
-"""Where a file system stores its content, according to its type in mountinfo, and which mounts are of pods.
+"""Where a file system stores its content, according to its type in mountinfo, and which mounts belong to pods.
 
-For FUSE, the type contains the program's name: fuse.sshfs.
+For FUSE, the type may contain the program's name, such as fuse.sshfs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import Enum, auto
 class Backing(Enum):
     """The place where a file system's content is stored."""
 
-    LOCAL = auto()  # disks of this machine, although the major:minor in mountinfo is not that of a block device
+    LOCAL = auto()  # a disk of this machine, although major:minor in mountinfo names no block device
     IMAGE = auto()  # a read-only file or medium
     MEMORY = auto()
     SERVER = auto()  # another machine, or the host of this virtual machine
@@ -46,8 +46,8 @@ _TYPES: dict[str, Backing] = {
 def backing(type_: str) -> Backing | None:
     """Where a file system of this type stores its content; None for a type that is not in the table.
 
-    A type that is not in the table is on a disk if the file system's major:minor is a disk's (ext4, xfs); otherwise it
-    is a kernel interface (proc).
+    A file system of any other type is on a disk if has_device() is true for its number (ext4, xfs). Otherwise, it is a
+    kernel interface (proc).
     """
     without_program, _, _ = type_.partition(".")  # fuse.sshfs -> fuse
     return _TYPES.get(type_) or _TYPES.get(without_program)
@@ -58,19 +58,20 @@ _SNAPSHOT_FOLDER = re.compile("/([.~]snapshot|[.]zfs/snapshot)/")
 
 
 def may_hang(type_: str) -> bool:
-    """Whether access may hang because another machine, a network or a program does not respond. type_: in mountinfo."""
+    """Whether an access to a file system of this type may hang, because a server, a network or a program does not
+    respond."""
     return type_.startswith("fuse") or backing(type_) in (Backing.SERVER, Backing.CLUSTER, Backing.TRIGGER)
 
 
 def is_snapshot(type_: str, source: str) -> bool:
-    """Whether this is a snapshot, of ZFS or in a server's _SNAPSHOT_FOLDER. An access mounts it for a few minutes."""
+    """Whether a mount shows a snapshot of ZFS or of a server. An access to a snapshot mounts it for a few minutes."""
     if backing(type_) is Backing.SERVER:
         return _SNAPSHOT_FOLDER.search(source) is not None
     return type_ == "zfs" and "@" in source
 
 
 def has_device(number: str) -> bool:
-    """Whether a file system's number, major:minor, is that of a block device. The major number 0 is for all others."""
+    """Whether a file system's number, major:minor, is that of a block device. All others have the major number 0."""
     return not number.startswith("0:")
 
 
@@ -88,9 +89,9 @@ _KIND_OF_BACKING = {
 
 
 def kind_of(type_: str, *, on_device: bool) -> str:
-    """One of KINDS. type_: of the file system. on_device: whether it is on a block device."""
+    """Returns one of KINDS. type_: the file system's type. on_device: whether it is on a block device."""
     if type_ == "ramfs":
-        return "pseudo"  # it has no size: systemd has credentials in it
+        return "pseudo"  # a ramfs has no size; systemd keeps credentials in it
     backed_by = backing(type_)
     if backed_by in _KIND_OF_BACKING:
         return _KIND_OF_BACKING[backed_by]
@@ -130,7 +131,7 @@ _LOCAL_VOLUMES = "/kubernetes.io~local-volume/"
 def is_of_pods(point: str, type_: str = "") -> bool:
     """Whether the kubelet or a container runtime created this mount.
 
-    type_: the file system's type. It shows a mounted namespace, such as a pod's network, wherever that is mounted.
+    type_: the file system's type. A mounted namespace, such as a pod's network, counts wherever it is mounted.
     """
     return backing(type_) is Backing.NAMESPACE or is_volume(point) or _CONTAINERS.search(point) is not None
 

@@ -1,4 +1,4 @@
-"""Runs an action in a child process, because a look at a path can hang in the kernel: its server may not respond."""
+"""Runs an action in a child process, because an access to a path may hang if the path's server does not respond."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def text_within(seconds: float, action: Callable[[], str]) -> str | None:
         poll = select.poll()
         poll.register(ended, select.POLLIN)
         if not poll.poll(1000 * seconds):
-            signal.pidfd_send_signal(ended, signal.SIGKILL)  # not waited for: it may hang for ever
+            signal.pidfd_send_signal(ended, signal.SIGKILL)  # without waitpid(), because the child may hang for ever
             return None
         _, status = os.waitpid(pid, 0)
         if status:
@@ -41,7 +41,7 @@ def _be_child(action: Callable[[], str], pipe: int) -> None:
     """Writes the action's text to the pipe, and ends this process."""
     status = 1
     try:
-        # Whoever reads this command's output waits until every process has closed it.
+        # A reader of this command's output waits until every process has closed the output.
         nothing = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
             os.dup2(nothing, fd)

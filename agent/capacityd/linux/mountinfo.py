@@ -1,6 +1,6 @@
-"""The kernel's mount table, proc_pid_mountinfo(5): its lines, its escaping of paths, and which mount a path leads to.
+"""Parses the kernel's mount table (proc_pid_mountinfo(5)), and finds the mount that a path leads to.
 
-Paths have the bytes that the kernel has: a byte that is not UTF-8 is a surrogate. Only a message makes them printable.
+A byte of a path that is not UTF-8 becomes a surrogate. Paths are made printable only for messages.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from capacityd.linux.paths import is_inside, parents, steps_to
 MOUNT_TABLE = "/proc/self/mountinfo"
 
 AUTOMOUNT_OPTIONS = ("direct", "indirect", "offset")
-"""Options that say what kind of automount it is: autofs_show_options in the kernel's fs/autofs/inode.c."""
+"""The options that show the kind of an automount. Source: autofs_show_options in the kernel's fs/autofs/inode.c."""
 
 READ_ONLY_OPTIONS = ("ro", "emergency_ro", "shutdown")
-"""Options of a file system that accepts no write. After an error, ext4 may refuse writes without the option ro
-(ext4_show_options in the kernel's fs/ext4/super.c)."""
+"""Options of a file system that accepts no write. After an error, ext4 may show another option than ro.
+Source: ext4_show_options in the kernel's fs/ext4/super.c."""
 
 SUBVOLUME_OPTION = "subvol"
-"""The option of btrfs with the path of the subvolume that contains the mounted folder."""
+"""The option of btrfs whose value is the path of the subvolume that contains the mounted folder."""
 
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
@@ -46,25 +46,25 @@ class Mount:
 
     @property
     def is_subvolume(self) -> bool:
-        """Whether this is a mount of a subvolume of btrfs, not of a folder in it."""
+        """Whether this is a mount of a whole btrfs subvolume, not of a folder in a subvolume."""
         return self.type == "btrfs" and self.values([SUBVOLUME_OPTION]) == [self.root]
 
     @property
     def is_trigger(self) -> bool:
         """Whether the first access to this mount point mounts a file system over it.
 
-        False for an indirect automount: an access to a folder in it mounts a file system on that folder.
+        False for an indirect automount, where an access to a folder mounts a file system on that folder.
         """
         return self.type == "autofs" and "indirect" not in self.options.split(",")
 
     def values(self, names: Collection[str]) -> list[str]:
-        """The values of the options with these names, in their order."""
+        """The values of the options with these names, in the order of the options."""
         options = (option.partition("=") for option in self.options.split(","))
         return [unescaped(value) for name, _, value in options if name in names]
 
 
 def mount_of(line: str) -> Mount | None:
-    """The mount in a line; None if the line is malformed. A single hyphen ends the optional fields in the middle."""
+    """Parses a line; None if it is malformed. A single hyphen ends the optional fields in the middle of a line."""
     before_hyphen, _, after_hyphen = line.partition(" - ")
     mount_fields = before_hyphen.split(" ")
     filesystem_fields = after_hyphen.split(" ", 2)  # some kernels escape no space in the options
@@ -83,15 +83,16 @@ def mount_of(line: str) -> Mount | None:
 
 
 class MountTree:
-    """The mounts of a table as they are stacked: each mount lies on a mount point in the mount below it."""
+    """The mounts of a table as a tree: each mount lies on a mount point in the mount below it."""
 
     def __init__(self, mounts: Sequence[Mount]) -> None:
-        """mounts: in the order of the table, which lacks parents outside of this process's root directory.
+        """mounts: in the order of the table.
 
-        If two mounts on one point have a parent that the table lacks, the later mount is above.
+        The table lacks mounts outside of this process's root directory. If two mounts on one mount point have a parent
+        that the table lacks, the later mount is above.
         """
         self._roots: list[Mount] = []  # mounts without a mount below them
-        # id() identifies the object, not the field Mount.id.
+        # The keys contain id() of the object, not the field Mount.id.
         self._upper: dict[tuple[int, str], Mount] = {}  # id() of a mount, and a mount point in it -> the mount there
         self._lower: dict[int, Mount] = {}  # id() of a mount -> the mount below it
         by_id = {mount.id: mount for mount in mounts}
@@ -111,12 +112,12 @@ class MountTree:
 
     def at(self, path: str) -> Mount | None:
         """The mount that an absolute path leads to; None if the table has none. Links are not resolved."""
-        # The last of the roots first, because max() returns the first of several mounts with points of equal length.
+        # The latest root comes first, because max() returns the first of several mounts with points of equal length.
         reached = [self._up(root, path) for root in reversed(self._roots) if is_inside(path, root.point)]
         return max(reached, key=lambda mount: len(mount.point), default=None)
 
     def below(self, mount: Mount) -> Mount | None:
-        """The mount that contains this one's mount point; None if the table has none."""
+        """The mount that contains the mount point of this mount; None if the table has none."""
         return self._lower.get(id(mount))
 
     def at_before(self, mount: Mount, path: str) -> Mount | None:
@@ -134,8 +135,8 @@ class MountTree:
         return any(self._up(root, mount.point) is mount for root in self._roots if is_inside(mount.point, root.point))
 
     def _up(self, mount: Mount, path: str) -> Mount:
-        """The mount that contains the path. mount: any mount below it that the path goes through."""
-        for step in steps_to(path):  # without /: a process's root directory stays, even if something is mounted over /
+        """The mount that the path leads to. mount: the lowest mount on the way."""
+        for step in steps_to(path):  # without /, because a mount over / does not change a process's root directory
             while upper := self._upper.get((id(mount), step)):
                 mount = upper
         return mount
@@ -144,9 +145,8 @@ class MountTree:
 def mounts_of_whole(mounts: Collection[Mount]) -> Iterator[Mount]:
     """Yields the mounts of the whole file system, not of a folder in it. mounts: all mounts of one file system.
 
-    If no mount has the file system's own root, those count whose root is not inside the root of another mount. Always
-    counted are subvolumes of btrfs, which may lie beside or inside each other, and the mount on /: on a system with
-    images (OSTree), / is a folder of /sysroot.
+    A mount counts if its root is not inside the root of another mount. Two kinds of mounts always count: subvolumes of
+    btrfs, which may lie inside each other, and the mount on /, which is a folder of /sysroot on some systems (OSTree).
     """
     roots = {mount.root for mount in mounts}
     for mount in mounts:
@@ -156,5 +156,5 @@ def mounts_of_whole(mounts: Collection[Mount]) -> Iterator[Mount]:
 
 
 def unescaped(text: str) -> str:
-    """A path from mountinfo or swaps, with octal escapes (for spaces and similar characters) decoded."""
+    """Decodes the octal escapes in a path from mountinfo or /proc/swaps, which stand for spaces, for example."""
     return _OCTAL.sub(lambda m: chr(int(m[1], 8)), text) if "\\" in text else text

@@ -1,4 +1,4 @@
-"""Events of rtnetlink(7) and of other netlink families, as far as to tell that there was one."""
+"""Notices events of rtnetlink(7) and of other netlink families, without their content."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _MAX_READS = 4096
 
 
 def listen(groups: int) -> socket.socket:
-    """A socket that receives the rtnetlink events of these multicast groups, a bit mask. Raises OSError."""
+    """Returns a socket for rtnetlink events. groups: the multicast groups, as a bit mask. Raises OSError."""
     socket_type = socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
     s = socket.socket(socket.AF_NETLINK, socket_type, socket.NETLINK_ROUTE)
     try:
@@ -21,15 +21,14 @@ def listen(groups: int) -> socket.socket:
 
 
 def read_all(source: socket.socket) -> bool:
-    """Reads all queued datagrams of a netlink socket without their content. Returns whether there was one.
+    """Removes the queued datagrams from a netlink socket, at most _MAX_READS. Returns whether there were any.
 
-    An overflow, which has lost some, counts as one. At most _MAX_READS are read; the rest remains queued. Raises
-    OSError.
+    An overflow of the queue, which loses datagrams, counts as a datagram. Raises OSError.
     """
     was_any = False
     for _ in range(_MAX_READS):
         try:
-            source.recv(1, socket.MSG_DONTWAIT)  # the rest of a datagram is dropped
+            source.recv(1, socket.MSG_DONTWAIT)  # drops all other bytes of the datagram
         except BlockingIOError:
             break
         except OSError as e:

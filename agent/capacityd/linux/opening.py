@@ -1,8 +1,8 @@
-"""Opens data of any user by its path: a number in a file, or the folder of the metrics.
+"""Opens data that may belong to any user: a file that contains a number, or the folder for the metrics.
 
-A symbolic link is followed if it belongs to root, to the user of this process, or to the owner of what it leads to.
-With any other link, and with a hard link, another user would choose one of root's files. The kernel's own checks
-(protected_symlinks and protected_hardlinks, proc_sys_fs(5)) cover only some folders, and may be switched off.
+A symbolic link is followed if it belongs to root, to the user of this process, or to the owner of the link's target.
+With any other symbolic link, or with a hard link, another user could select one of root's files. The kernel's own
+checks (protected_symlinks and protected_hardlinks, proc_sys_fs(5)) cover only some folders, and may be switched off.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class ForeignLink(Exception):
     """Another user may have chosen what a path leads to. The message names the link."""
 
     def __init__(self, link: str) -> None:
-        # The message does not depend on what the link leads to: a user must not learn which files exist.
+        # The message does not depend on the link's target, because the other user must not learn which files exist.
         super().__init__(
             f"{printable(link)} may be another user's link to a file of root, so it is not followed; "
             "configure the path that it leads to"
@@ -39,7 +39,7 @@ def open_data_folder(path: str) -> int:
 
 
 def _find(path: str, descriptors: ExitStack) -> Part:
-    """What a path leads to. Raises ForeignLink and OSError. descriptors: closes the part's descriptor."""
+    """Returns the target of a path. Raises ForeignLink and OSError. descriptors: closes the target's descriptor."""
     foreign_symlinks: list[Part] = []
     foreign_hard_link: Part | None = None
     try:
@@ -48,12 +48,12 @@ def _find(path: str, descriptors: ExitStack) -> Part:
                 foreign_symlinks.append(part)
             if foreign_hard_link is None and _may_be_foreign_hard_link(part, folder):
                 foreign_hard_link = part
-    except OSError:  # the error would tell the owner of the link whether a file of root exists
+    except OSError:  # this error would show the link's owner whether a file of root exists
         if foreign_symlinks:
             raise ForeignLink(foreign_symlinks[0].path) from None
         raise
-    # A user may link to a file of his own. Symbolic links come first: the owner of one has chosen the rest of the path
-    # behind it, so no message may show that.
+    # A user may link to a file of his own. Symbolic links are checked first, because a symbolic link's owner has chosen
+    # the path behind the link, which no message may show.
     target = part
     for link in foreign_symlinks:
         if link.status.st_uid != target.status.st_uid:

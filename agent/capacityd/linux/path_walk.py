@@ -1,7 +1,7 @@
-"""Follows a path as the kernel does, and opens what it leads to only after a look at it.
+"""Follows a path as the kernel does, so that the caller can check each part before the target is opened.
 
-Each part is opened relative to the one before it, so nobody can exchange a part between a check and the use. O_PATH
-opens no device, waits for no pipe, and reads nothing.
+Each part is opened relative to the part before it, so that nobody can exchange a part between its check and its use.
+The parts are opened with O_PATH, which has no effect on a device, and does not wait for a pipe.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from dataclasses import dataclass
 from capacityd.linux.paths import reversed_names
 
 MAX_LINKS = 40
-"""Links that the kernel follows in a path (path_resolution(7))."""
+"""The number of links that the kernel follows in a path (path_resolution(7))."""
 _FIND_FLAGS = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A folder or a link on a path, or what the path leads to."""
+    """A folder or a link on a path, or the path's target."""
 
     path: str
-    """Without links in the folders above."""
+    """The path of this part, without links in the folders above it."""
     fd: int
-    """Opened with O_PATH."""
+    """A descriptor from open() with O_PATH."""
     status: os.stat_result
 
     @property
@@ -40,19 +40,19 @@ class Part:
 
 
 def walk(path: str, descriptors: ExitStack) -> Iterator[tuple[Part, Part]]:
-    """Yields the parts of a path from / on, each with the folder that contains it. / is in itself.
+    """Yields the parts of a path from / on, each with the folder that contains it. / contains itself.
 
-    What the path leads to is the last one. A relative path begins at the current folder. descriptors: closes the
+    The last part is the path's target. A relative path begins at the current folder. descriptors: closes the
     descriptors of all parts. Raises OSError where the path does not continue, and ValueError if it contains a NUL.
     """
     folder = part = _root(descriptors)
     yield part, folder
     link_count = 0
     absolute = path if path.startswith("/") else os.path.join(os.getcwd(), path)
-    names = reversed_names(absolute)  # still to follow, the next one last
+    names = reversed_names(absolute)  # the names that are still to follow; the next name is the last in the list
     while names:
         name = names.pop()
-        # The folder's path has no links, so ".." is the folder above in the path, too.
+        # folder.path contains no links, so dirname() returns the folder that ".." leads to.
         part_path = os.path.dirname(folder.path) if name == ".." else os.path.join(folder.path, name)
         part = _part(part_path, _find(name, folder.fd, expect_folder=bool(names)), descriptors)
         yield part, folder
@@ -63,8 +63,8 @@ def walk(path: str, descriptors: ExitStack) -> Iterator[tuple[Part, Part]]:
         if link_count > MAX_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
         if part.status.st_dev == os.stat("/proc").st_dev:
-            # A link in /proc may lead to an open file or into another file system, and its text does not name the
-            # target. So the kernel follows this link.
+            # The kernel must follow a link in /proc, because the link's text need not name its target, such as an open
+            # file.
             part = _part(part_path, os.open(name, os.O_PATH | os.O_CLOEXEC, dir_fd=folder.fd), descriptors)
             yield part, folder
             folder = part
@@ -73,7 +73,7 @@ def walk(path: str, descriptors: ExitStack) -> Iterator[tuple[Part, Part]]:
         names += reversed_names(text)
         if text.startswith("/"):
             folder = _root(descriptors)
-    if part.is_link:  # to a folder that was reached before: "/" or "."
+    if part.is_link:  # a link to "/" or "." leads to a folder that was reached before
         yield folder, folder
 
 
@@ -100,7 +100,7 @@ def open_folder(part: Part) -> int:
 
 
 def _reopen(part: Part, flags: int) -> int:
-    # The kernel's link to what was found, because the path may lead elsewhere by now.
+    # By the descriptor, because the path may lead elsewhere by now.
     return os.open(f"/proc/self/fd/{part.fd}", os.O_RDONLY | os.O_CLOEXEC | flags)
 
 
@@ -114,7 +114,7 @@ def _part(path: str, fd: int, descriptors: ExitStack) -> Part:
 
 
 def _find(name: str, folder: int, *, expect_folder: bool) -> int:
-    """Opens an entry of a folder without following it. expect_folder: whether the path continues in it."""
+    """Opens an entry of a folder, but does not follow a link. expect_folder: whether the path continues."""
     if expect_folder:
         try:
             # O_DIRECTORY, because without it the kernel would not mount the file system of an automount point.

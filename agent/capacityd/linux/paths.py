@@ -13,7 +13,7 @@ def parents(path: str) -> Iterator[str]:
 
 
 def steps_to(path: str) -> list[str]:
-    """The folders on the way to an absolute path, the highest first, and then the path; without /."""
+    """The folders above an absolute path except /, the highest first, and then the path itself."""
     return [step for step in reversed([path, *parents(path)]) if step != "/"]
 
 
@@ -23,5 +23,5 @@ def is_inside(path: str, folder: str) -> bool:
 
 
 def reversed_names(path: str) -> list[str]:
-    """The names in a path, the last one first, so that pop() returns the next one on the way. Without "."."""
+    """The names in a path except ".", in reverse order, so that pop() returns the next name on the way."""
     return [name for name in reversed(path.split("/")) if name not in ("", ".")]

@@ -1,6 +1,6 @@
-"""Who may read a file, according to owners and modes: the service, which is root without capabilities, or every user.
+"""Whether the service, which is root without capabilities, or every user may read a file, by its owner and mode.
 
-Also the words for owners and modes in messages.
+Also describes owners and modes for messages.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ _OVERFLOW_UID = "/proc/sys/kernel/overflowuid"
 def why_unreadable_to_root(path: str) -> str:
     """Returns which file, or folder above it, denies access to root without capabilities, and how to fix it.
 
-    Returns "" if owners and modes deny nothing, or if one of these files has an ACL, which may allow the access.
+    Returns "" if owners and modes deny nothing, or if the file or a folder has an ACL, which may allow the access.
     """
     for part in steps_to(os.path.realpath(path)):
         try:
             status = os.stat(part)
             if _ACL in os.listxattr(part):
                 return ""
-        except OSError:  # the part does not exist: a folder that denies access would have ended the loop before
+        except OSError:  # the part does not exist; the folders above allow access
             return ""
         is_folder = stat.S_ISDIR(status.st_mode)
         needed_permission = stat.S_IXOTH if is_folder else stat.S_IROTH
         if not _permissions_of_root(status) & needed_permission:
             if status.st_uid == 0:
                 command = ["chmod", "u+x" if is_folder else "u+r", part]
-            elif is_folder:  # such as the home of another user, who must stay the owner
+            elif is_folder:  # not chown: the folder may be the home of another user
                 command = ["chmod", "o+x", part]
             else:
                 command = ["chown", "root", part]
@@ -46,7 +46,8 @@ def why_unreadable_to_root(path: str) -> str:
 def others_may_read(path: str, root: str) -> bool:
     """Whether every user may read a file, according to its mode and those of the folders above it.
 
-    root: the folder used as /. This folder and those above do not count, unless the file is a link to a place outside.
+    root: the folder used as /. The modes of root and of the folders above it do not count, unless the file is a link to
+    a file outside of root.
     """
     *folders, file = steps_to(os.path.realpath(path))
     real_root = os.path.realpath(root)
@@ -76,8 +77,8 @@ def owner_and_mode(status: os.stat_result) -> str:
 def owner_name(uid: int) -> str:
     """The user, for a message.
 
-    In a user namespace, such as that of PrivateUsers= (systemd.exec(5)), the kernel may show one uid for all other
-    users: then the user is "another user".
+    In a user namespace, such as that of PrivateUsers= (systemd.exec(5)), one uid stands for all users that the
+    namespace does not map. Its name is "another user".
     """
     if uid == 0:
         return "root"

@@ -1,4 +1,4 @@
-"""Runs a program with limits of time and output. Raises the operating system's exceptions; callers name the program."""
+"""Runs a program with limits of time and output. The exceptions do not name the program."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def run_program(  # noqa: PLR0913  # these are all that starting a program needs
     """Runs a program without a shell, in a new session, and kills its process group afterwards. A program that hangs in
     the kernel does not die.
 
-    timeout: seconds. max_output: limit of bytes for each of the two outputs. directory: None for the current one.
-    on_terminal: whether the program has the standard input and the standard error of this process. stdin_name: the name
-    of the empty file in memory that is its standard input, so that /proc shows what the program has left behind; "":
-    /dev/null.
+    timeout: seconds. max_output: limit of bytes for each of the two outputs. directory: the working directory; None for
+    the current one. on_terminal: whether the program uses the standard input and the standard error of this process.
+    stdin_name: the name of an empty file in memory that is the standard input. The name shows in /proc which processes
+    the program has left behind. "" stands for /dev/null.
 
     Returns the exit status (if negative, the signal that killed the program), standard output and standard error. Does
     not wait for processes that the program leaves behind. Raises OSError, ValueError or subprocess.SubprocessError if
@@ -70,9 +70,9 @@ def run_program(  # noqa: PLR0913  # these are all that starting a program needs
             outputs = _collect(process.pid, descriptors, deadline=deadline, max_output=max_output)
         finally:
             if process is not None:
-                # The process has not been reaped yet, so its process group cannot belong to another process.
+                # The process has not been reaped yet, so no other process group has its number.
                 os.killpg(process.pid, signal.SIGKILL)
-                with suppress(subprocess.TimeoutExpired):  # it hangs in the kernel, and is left behind
+                with suppress(subprocess.TimeoutExpired):  # the program hangs in the kernel, and is left behind
                     process.wait(_SECONDS_TO_DIE)
     error_output = b"" if on_terminal else outputs[1]
     return process.returncode, outputs[0], error_output
@@ -80,9 +80,9 @@ def run_program(  # noqa: PLR0913  # these are all that starting a program needs
 
 @contextmanager
 def _signals_held_back() -> Iterator[None]:
-    """Handles SIGTERM and SIGINT only at the end of the block, if Python handles them.
+    """Delays Python's handlers of SIGTERM and SIGINT until the end of the block.
 
-    A handler that raises an exception while Popen() runs would leave a process that nobody knows of.
+    If a handler raised an exception while Popen() runs, the new process would be left behind.
     """
     if threading.current_thread() is not threading.main_thread():  # only the main thread handles signals
         yield
@@ -106,8 +106,9 @@ def _signals_held_back() -> Iterator[None]:
 
 
 def _collect(pid: int, pipes: Sequence[int], *, deadline: float, max_output: int) -> list[bytes]:
-    """The output in each pipe, once the program has ended. Processes that the program left behind may keep pipes open.
+    """Waits for the end of the program, and returns the output in each pipe.
 
+    Does not wait until the pipes are closed, because processes that the program left behind may keep them open.
     pipes: descriptors. deadline: a time of time.monotonic(). max_output: limit of bytes for each pipe. Raises
     ProgramTimeoutError and OutputTooLargeError.
     """
@@ -130,7 +131,7 @@ def _collect(pid: int, pipes: Sequence[int], *, deadline: float, max_output: int
                 if len(output[fd]) > max_output:
                     raise OutputTooLargeError
                 if not chunk:
-                    poll.unregister(fd)  # nobody has the pipe open any more
+                    poll.unregister(fd)  # all processes have closed the pipe
             if exited in ready:
                 readable_now = {fd for fd, _ in poll.poll(0)}
                 if readable_now.isdisjoint(pipes):  # all that the program has written is read

@@ -34,7 +34,7 @@ def why_not_executable(program: str) -> str:
 
 
 def why_not_started(program: str, code: int | None) -> str:
-    """Why an executable program can't be started; "" if the file does not show it. code: the errno of execve(2)."""
+    """Why an executable program can't be started; "" if the file shows no reason. code: the errno of execve(2)."""
     if code not in (errno.ENOENT, errno.ENOEXEC):
         return ""
     try:
@@ -64,6 +64,6 @@ def _command(*words: str) -> str:
 
 
 def first_line(program: str) -> bytes:
-    """A script's first line with its line feed, as much as the kernel reads. Raises OSError."""
+    """A script's first line with its line feed, up to the length that the kernel reads. Raises OSError."""
     with open(open_file(program), "rb") as file:
         return file.readline(_MAX_FIRST_LINE)

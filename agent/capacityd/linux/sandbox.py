@@ -1,4 +1,4 @@
-"""The sandbox of the service's unit: which files it hides from the service, although root in a shell can use them.
+"""Which files the sandbox of the service's unit hides from the service, although root can use them in a shell.
 
 The settings come from systemd, so that they include all drop-ins.
 """
@@ -17,8 +17,8 @@ UNIT = "capacityd.service"
 SANDBOX_PAGE = "/usr/share/doc/capacityd/docs/files-and-programs.md"
 """The page with the drop-ins that open the sandbox."""
 _TIMEOUT = 1.0
-"""Seconds for systemctl. A detector asks for advice after its program has failed, and may then take two seconds more
-than the program's timeout (discovery/child.py)."""
+"""Seconds for systemctl. A detector may ask for advice after its program has timed out, and must end within two seconds
+after this timeout (discovery/child.py)."""
 _STATUS = "/proc/self/status"
 _SANDBOXED_LINE = "NoNewPrivs:\t1"
 """A line in /proc/self/status (proc_pid_status(5)). The unit sets NoNewPrivileges=, which a shell of root lacks."""
@@ -27,13 +27,13 @@ _PSEUDO_NAMES = (
     "fd", "stdin", "stdout", "stderr",
 )  # fmt: skip
 _PSEUDO_DEVICES = tuple(f"/dev/{name}" for name in _PSEUDO_NAMES)
-"""What PrivateDevices= leaves in /dev: mount_private_dev() in systemd's src/core/namespace.c."""
+"""The paths that PrivateDevices= leaves in /dev. Source: mount_private_dev() in systemd's src/core/namespace.c."""
 _HIDDEN_BY = {
     "ProtectHome": (("yes", "tmpfs"), ("/home", "/root", "/run/user")),
     "PrivateTmp": (("yes", "connected", "disconnected"), ("/tmp", "/var/tmp")),  # noqa: S108  # no file is created
     "PrivateDevices": (("yes",), ("/dev",)),
 }
-"""Setting -> the values that hide folders, and these folders. Source: systemd.exec(5)."""
+"""Setting -> the values that hide folders, and the folders that they hide. Source: systemd.exec(5)."""
 _HIDDEN_FOLDERS = ("InaccessiblePaths", "TemporaryFileSystem")
 """The settings that name hidden folders."""
 _BINDS = ("BindPaths", "BindReadOnlyPaths")
@@ -54,7 +54,7 @@ class Sandbox:
     """Whether the service may read the files of other users whatever their modes."""
 
     def hides(self, path: str) -> bool:
-        """Whether the service does not see or may not read a path."""
+        """Whether the service can't see or can't read a path."""
         real = os.path.realpath(path)
         nearest_hidden = max((len(folder) for folder in self.hidden if is_inside(real, folder)), default=0)
         nearest_visible = max((len(folder) for folder in self.visible if is_inside(real, folder)), default=0)
@@ -63,7 +63,7 @@ class Sandbox:
 
 
 def service_sandbox() -> Sandbox:
-    """The sandbox of the service's unit; one without hidden folders if there is no systemd or no unit."""
+    """The sandbox of the service's unit. It has no hidden folders if there is no systemd or no unit."""
     names = (*_HIDDEN_BY, *_HIDDEN_FOLDERS, *_BINDS, _CAPABILITIES)
     settings = unit_properties(UNIT, names, timeout=_TIMEOUT)
     hidden: list[str] = []
@@ -85,9 +85,9 @@ def hidden_text(path: str) -> str:
 
 
 def sandbox_advice(paths: Sequence[str], *, program_failed: bool = False) -> str:
-    """Why the service's sandbox may be the reason of a failure, as the end of a message; "" outside of the sandbox.
+    """How the sandbox may have caused a failure, as the end of a message; "" if this process is not in the sandbox.
 
-    paths: what could not be read. program_failed: whether paths is the command of a program that failed.
+    paths: the files that could not be read. program_failed: whether paths is the command of a program that failed.
     """
     if not is_sandboxed():
         return ""
@@ -107,8 +107,8 @@ def is_sandboxed() -> bool:
 def _destinations(mounts: str) -> Iterator[str]:
     """Yields the mount points of bind mounts or temporary file systems.
 
-    mounts: as systemctl shows them: SOURCE:DESTINATION:OPTIONS, DESTINATION:OPTIONS for a temporary file system, or
-    only one path, with a "-" before it if optional.
+    mounts: the text that systemctl shows. Each mount is SOURCE:DESTINATION:OPTIONS, or only DESTINATION:OPTIONS for a
+    temporary file system, or only a path. A "-" before a mount makes it optional.
     """
     for mount in mounts.split():
         source, _, rest = mount.lstrip("-").partition(":")

@@ -24,7 +24,7 @@ def stderr_is_journal() -> bool:
 
 
 def write_stderr(text: str) -> None:
-    """Writes as much as standard error accepts without blocking. The rest is lost."""
+    """Writes as much of the text as standard error accepts without blocking, and drops what remains."""
     data = text.encode(errors="backslashreplace")
     try:
         while data and _accepts_data():

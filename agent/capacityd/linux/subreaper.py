@@ -32,10 +32,10 @@ def children(pid: int) -> list[int]:
 
 
 def kill_children(deadline: float, spared: Collection[int] = ()) -> dict[int, int]:
-    """Kills and reaps this process's children until none is left, or until the deadline (time.monotonic()).
+    """Kills and reaps this process's children until no child is left, or until the deadline (time.monotonic()).
 
-    A child in an uninterruptible sleep may still exist at the deadline. spared: the PIDs of children that live on.
-    Returns PID -> status from wait(2), for the children that have ended.
+    A child in an uninterruptible sleep may still exist at the deadline. spared: the PIDs of children that are not
+    killed. Returns PID -> status from wait(2), for the children that have ended.
     """
     statuses: dict[int, int] = {}
     pause = _FIRST_PAUSE

@@ -1,4 +1,4 @@
-"""Notifications to systemd, and log entries for the journal; for standard error if there is no journal.
+"""Sends notifications to systemd, and log entries to the journal or, if there is no journal, to standard error.
 
 Nothing here blocks: output is dropped if the terminal is stopped, nobody reads the pipe, or journald hangs.
 """
@@ -32,9 +32,9 @@ class EntryKind(Enum):
     """The kind of a journal entry that a rule may select. The value is the entry's MESSAGE_ID, and never changes."""
 
     CHANGED = "eadd777d826542e2a4a621486ac5cb71"  # a number on the Node
-    CONDITION = "4fde5156bc29436a8c57acafb5bf4dfd"  # a resource or the Node has become wrong, or right again
+    CONDITION = "4fde5156bc29436a8c57acafb5bf4dfd"  # a problem of a resource or of the Node has begun or ended
     CONFIGURATION_REJECTED = "af9faed3990f4995bae4e7b6d029c156"
-    DEGRADED = "f253b4b980544b33ae4d476e9730fe4a"  # an error prevents passes, events or metrics, or has ended
+    DEGRADED = "f253b4b980544b33ae4d476e9730fe4a"  # an error that prevents passes, events or metrics, or its end
 
 
 def sd_notify(message: str) -> None:
@@ -66,14 +66,14 @@ def log(priority: Priority, message: str, kind: EntryKind | None) -> None:
 def log_entry(priority: Priority, message: str, kind: EntryKind | None, fields: Mapping[str, str]) -> None:
     """Writes an entry with these fields (names in capital letters) to the journal, or its message to standard error.
 
-    kind: None: no rule selects such entries.
+    kind: None if no rule needs to select the entry.
     """
     if not (stderr_is_journal() and log_to_journal(priority, message, kind, fields)):
         write_stderr(f"capacityd: {message}\n")
 
 
 def log_to_journal(priority: Priority, message: str, kind: EntryKind | None, fields: Mapping[str, str]) -> bool:
-    """Writes an entry as log_entry() does, but only to the journal. Returns whether there is one that reads it."""
+    """Writes an entry to the journal. Returns whether journald is running and takes the entry."""
     if not _journal_is_writable():
         return False
     sent = {name: _encodable(value) for name, value in fields.items()}

@@ -10,8 +10,8 @@ from threading import Thread
 def start_thread(run: Callable[[], None]) -> None:
     """Runs the function in a thread that does not keep the process alive.
 
-    Python handles signals in the main thread. But if the kernel delivers a signal to another thread, the main thread
-    does not notice it until its wait has ended. Source: Signals and threads, docs.python.org/3/library/signal.html.
+    Python handles signals in the main thread. If the kernel delivered a signal to another thread, the main thread would
+    notice it only after its current wait. Source: Signals and threads, docs.python.org/3/library/signal.html.
     """
     blocked_before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:

@@ -1,4 +1,4 @@
-"""TLS with the settings of client-go: which certificates of servers are accepted, and the client certificate.
+"""Prepares TLS contexts that accept servers' certificates as client-go does, and that present a client certificate.
 
 The rules of client-go are those of Go's crypto/x509. tests/clientgo/certificates.py lists where OpenSSL differs. The
 watcher imports this module, so the module imports little.
@@ -15,16 +15,17 @@ from contextlib import contextmanager
 def set_trust(context: ssl.SSLContext, authority: str | None, *, verify: bool) -> None:
     """Makes a client's context accept the certificates of servers that client-go accepts.
 
-    authority: the certificates of the server's authorities, PEM; None: those of the system. verify: False accepts any
-    certificate. Raises ssl.SSLError or ValueError if the authority contains no usable certificate, or a damaged one.
+    authority: the certificates of the server's authorities (PEM); None: the authorities of the system. verify: False
+    accepts any certificate. Raises ssl.SSLError or ValueError if the authority contains no usable certificate, or a
+    damaged one.
     """
-    # Unlike create_default_context(), this does not set VERIFY_X509_STRICT: the authorities of many clusters lack the
-    # key identifier that this flag requires.
-    # A trusted certificate need not be a root: it may be an intermediate, or the server's own.
+    # VERIFY_X509_STRICT, which create_default_context() sets, is not set: it requires a key identifier that the
+    # authorities of many clusters lack.
+    # A trusted certificate need not be a root. It may also be an intermediate certificate, or the server's own.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    # Names are only in subjectAltName.
+    # Only the names in subjectAltName count.
     context.hostname_checks_common_name = False
-    # Go accepts RSA keys from 1024 bits, and no SHA-1. This is OpenSSL 3's level 1.
+    # Go accepts RSA keys from 1024 bits, and no SHA-1. So does level 1 of OpenSSL 3.
     context.set_ciphers("DEFAULT:@SECLEVEL=1")
     if not verify:
         context.check_hostname = False
@@ -32,7 +33,7 @@ def set_trust(context: ssl.SSLContext, authority: str | None, *, verify: bool) -
     elif authority is None:
         context.load_default_certs()
     else:
-        # Comments may have any encoding.
+        # Comments in the PEM text may have any encoding.
         context.load_verify_locations(cadata=authority.encode("ascii", "ignore").decode())
 
 
@@ -48,7 +49,7 @@ def set_client_certificate(context: ssl.SSLContext, certificate: str, key: str) 
 
 @contextmanager
 def _memory_file(text: str) -> Iterator[str]:
-    """The path of a file that exists only in memory, until the context ends: OpenSSL requires files."""
+    """The path of a file in memory, which exists until the context ends. OpenSSL accepts only files."""
     fd = os.memfd_create("client-certificate")
     try:
         with open(fd, "wb", closefd=False) as f:

@@ -1,13 +1,13 @@
-"""The rule of trust: what decides what root does can be changed by nobody but root.
+"""Checks that nobody but root can change the files that decide what root does.
 
-This is the configuration, the kubelet's kubeconfig with its files, and each program with its interpreter and its
-arguments. Such a file, every symbolic link on its path, and every folder up to / belongs to root or to the user who
-runs the command, and neither a group nor others may write it. sshd demands the same (StrictModes in sshd_config(5)).
-An ACL that lets somebody write sets the bit of the group in the mode (acl(5)).
+These files are the configuration, the kubelet's kubeconfig with the files that it names, and each program with its
+interpreter and its arguments. Each file, every symbolic link on its path, and every folder up to / must belong to root
+or to the user who runs the command. Neither a group nor other users may write them. sshd demands the same (StrictModes
+in sshd_config(5)). An ACL that lets somebody write sets the bit of the group in the mode (acl(5)).
 
-In a folder with the sticky bit, such as /tmp, everybody may create a name, but only owners may remove or rename one
-(unlink(2)). So a folder of root is safe there. A program is not: interpreters load what is beside a script, and another
-user can make a hard link to a file of root.
+In a folder with the sticky bit, such as /tmp, everybody may create a file, but only its owner may remove or rename it
+(unlink(2)). So a folder of root in /tmp is safe. A program in /tmp is not safe, because an interpreter loads files
+beside a script, and another user can make a hard link to a file of root.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from capacityd.linux.permissions import owner_and_mode
 from capacityd.linux.program_start import first_line
 
 _MAX_INTERPRETERS = 5
-"""How many interpreters are followed. Of scripts that are each other's interpreters, the kernel follows four."""
+"""How many interpreters are checked, if each is a script with another interpreter. The kernel follows four scripts."""
 _LEADS_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EACCES)
 _FOLDER_OF_ROOT = "use a folder that only root may write"
 
@@ -38,7 +38,7 @@ class Flaw:
     path: str
     problem: str
     remedy: str
-    """A command, or an advice if no command alone is right."""
+    """A command, or advice if no single command is right."""
 
     def __str__(self) -> str:
         return f"{self.path} {self.problem}: {self.remedy}"
@@ -57,11 +57,11 @@ class Trust:
     """Who may be able to change a file."""
 
     users: frozenset[int]
-    """The uids of the users who may own it."""
+    """The uids of the users who may own the file."""
     group_may_write: bool = False
-    """Whether its group may write it."""
+    """Whether the file's group may write the file."""
     in_shared_folder: bool = False
-    """Whether it may be in a folder with the sticky bit, in which everybody may create files."""
+    """Whether the file may be in a folder with the sticky bit, in which everybody may create files."""
 
     def with_owner_of(self, path: str) -> Trust:
         """Returns a trust that includes the owner of a file; the same trust if the file is missing."""
@@ -82,17 +82,17 @@ def own_trust() -> Trust:
 
 
 def trust_in(path: str) -> Trust:
-    """The trust of a user who names a configuration in a command: also its owner and the groups that may write it."""
+    """The trust of a user who names a configuration in a command. It includes the configuration's owner, any group, and
+    folders with the sticky bit."""
     return replace(own_trust().with_owner_of(path), group_may_write=True, in_shared_folder=True)
 
 
 def find_trusted(path: str, trust: Trust, descriptors: ExitStack) -> Part:
-    """Returns what a path leads to. Raises NotTrusted if somebody else could change this, or a part of the path.
+    """Returns the target of a path. Raises NotTrusted if somebody else could change the target or a part of the path.
 
-    The owner and the mode of a device or a socket do not count, because neither contains anything that somebody has
-    written. Nor do those of a folder at the end of the path: nothing is looked up in it. descriptors: closes the
-    descriptor of the part. Raises OSError if the path leads nowhere and nobody else could create what is missing, and
-    ValueError if it contains a NUL.
+    The owner and the mode of a device, a socket or a folder at the end of the path do not count: devices and sockets
+    have no content, and nothing is looked up in the folder. descriptors: closes the target's descriptor. Raises OSError
+    if the path leads nowhere and nobody else could create the missing part, and ValueError if it contains a NUL.
     """
     reached = None
     try:
@@ -103,7 +103,7 @@ def find_trusted(path: str, trust: Trust, descriptors: ExitStack) -> Part:
                 _require(part, trust)
             reached = part
     except OSError:
-        if reached and reached.is_folder:  # the name was looked up in it
+        if reached and reached.is_folder:  # the missing name was looked up in this folder
             _require(reached, trust)
         raise
     return part
@@ -132,10 +132,10 @@ def trusted_names(folder: str, trust: Trust) -> list[str]:
 
 
 def flaw_of_command(command: Sequence[str], trust: Trust) -> Flaw | None:
-    """The first flaw of what a command runs; None if there is none.
+    """The first flaw of the files in a command; None if they have no flaw.
 
-    Checks the program, the interpreters in the first lines, and each argument that is an absolute path. What a program
-    starts or reads besides is up to its author. A missing file is no flaw: nobody else can create it.
+    Checks the program, the interpreters in the first lines, and each argument that is an absolute path. Does not check
+    other files that the program runs or reads. A missing file is no flaw if nobody else can create it.
     """
     program, *arguments = command
     flaw = _flaw_of_program(program, trust, interpreters=_MAX_INTERPRETERS)
@@ -146,7 +146,7 @@ def flaw_of_command(command: Sequence[str], trust: Trust) -> Flaw | None:
 
 
 def flaw_of(path: str, trust: Trust) -> Flaw | None:
-    """The flaw of what a path leads to, or of a part of the path; None if there is none, or the path leads nowhere."""
+    """The flaw of a path's target, or of a part of the path; None if they have no flaw, or the path leads nowhere."""
     try:
         with ExitStack() as descriptors:
             find_trusted(path, trust, descriptors)
@@ -155,13 +155,13 @@ def flaw_of(path: str, trust: Trust) -> Flaw | None:
     except ValueError:  # no file has this name
         return None
     except OSError as e:
-        if e.errno not in _LEADS_NOWHERE:  # such as EMFILE: the program could still open it
+        if e.errno not in _LEADS_NOWHERE:  # such as EMFILE: another process could still open the path
             return Flaw(path, f"can't be checked ({e.strerror})", "try again")
     return None
 
 
 def _flaw_of_program(program: str, trust: Trust, *, interpreters: int) -> Flaw | None:
-    """The flaw of a program, or of its interpreters. interpreters: how many are followed."""
+    """The flaw of a program, or of its interpreters. interpreters: how many interpreters to check."""
     if flaw := flaw_of(program, trust):
         return flaw
     try:
@@ -170,7 +170,7 @@ def _flaw_of_program(program: str, trust: Trust, *, interpreters: int) -> Flaw |
         # The kernel starts the interpreter even of a script that this process can't read.
         remedy = shlex.join(["chmod", "u+r", program])
         return Flaw(program, "can't be read, so its interpreter is not known", remedy)
-    except (OSError, ValueError):  # it is missing, and is not run
+    except (OSError, ValueError):  # the program is missing, so it can't be run
         return None
     if found is None or not interpreters:
         return None
@@ -182,13 +182,13 @@ def _flaw_of_program(program: str, trust: Trust, *, interpreters: int) -> Flaw |
 def _flaw(part: Part, trust: Trust, *, may_be_sticky: bool = False) -> Flaw | None:
     """What is wrong with the owner or the mode of one part of a path.
 
-    may_be_sticky: whether others may write a folder with the sticky bit.
+    may_be_sticky: whether others may write the part if it is a folder with the sticky bit.
     """
     status = part.status
     state = f"({owner_and_mode(status)})"
     if status.st_uid not in trust.users:
         command = ["chown", "-h", "root", part.path] if part.is_link else ["chown", "root", part.path]
-        # A folder may be the home of its owner, who must keep it.
+        # Not chown for a folder, which may be the home of its owner.
         remedy = _FOLDER_OF_ROOT if part.is_folder else shlex.join(command)
         return Flaw(part.path, f"does not belong to root {state}", remedy)
     if part.is_link:

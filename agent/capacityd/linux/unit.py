@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 _TIMEOUT = 5.0  # seconds
 _KILLED = ("2", "3")
-"""ExecMainCode of a process that a signal has ended: CLD_KILLED and CLD_DUMPED of waitid(2)."""
+"""The values of ExecMainCode for a process that a signal has ended: CLD_KILLED and CLD_DUMPED of waitid(2)."""
 _ONLY_UNTIL_REBOOT = ("enabled-runtime", "linked-runtime")
-"""UnitFileState of a unit that is enabled only by links in /run, so it is not started at the next boot."""
+"""The values of UnitFileState for a unit that is enabled only by links in /run, so that it is not started at boot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +34,11 @@ class UnitState:
 def assignments(lines: Iterable[str]) -> Iterator[tuple[str, str, str]]:
     """Yields section, name and value of each setting in the file of a unit, as systemd reads it (systemd.syntax(7)).
 
-    The section has its brackets: [Mount]. A line that ends with a backslash continues in the next line that is no
-    comment.
+    The section includes its brackets, as in [Mount]. A line that ends with a backslash continues in the next line that
+    is no comment.
     """
     section = ""
-    continued = ""  # the lines before this one, if the last of them ends with a backslash
+    continued = ""  # the start of the current setting, from lines that end with a backslash
     for line in (*lines, ""):  # the empty line ends a setting whose last line ends with a backslash
         stripped = line.strip()
         if stripped.startswith(("#", ";")):

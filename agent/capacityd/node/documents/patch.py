@@ -44,7 +44,7 @@ def require_version(patch: Patch) -> None:
 
 
 def patched(document: Mapping[str, Any], patch: Patch) -> dict[str, Any]:
-    """Returns a Node's JSON with the patch merged as the API server would merge it, but with the old resourceVersion."""
+    """Returns a Node's JSON with the patch, merged as by the API server, and with the old resourceVersion."""
     metadata, status = dict(document.get("metadata") or {}), dict(document.get("status") or {})
     _merge(metadata, "annotations", patch.annotations)
     _merge(metadata, "labels", _texts(patch.labels))

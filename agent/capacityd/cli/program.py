@@ -41,9 +41,9 @@ def run_command(command: Callable[[], int]) -> int:
 def exit_process(status: int) -> int:
     """Returns the exit status, for sys.exit().
 
-    If another thread still waits for a server or for hardware, ends the process instead of returning. Before Python
-    3.14, an interpreter at its end unwinds the stacks of such threads. Frames of pydantic (in Rust), which the
-    `kubernetes` client uses from version 36 on, cannot be unwound: the process would abort with SIGABRT.
+    If another thread still waits for a server or for hardware, ends the process instead of returning. Otherwise, before
+    Python 3.14, the ending interpreter would unwind the thread's stack. From version 36 on, the `kubernetes` client
+    uses pydantic (in Rust). If frames of pydantic are unwound, the process aborts with SIGABRT.
     """
     if threading.active_count() == 1:
         return status

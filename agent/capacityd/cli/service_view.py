@@ -48,7 +48,7 @@ def service_problems(config: Config, kubeconfig: str | None) -> Iterator[Problem
 
 
 def node_name_error(config: Config, kubeconfig: str | None) -> str:
-    """The error if the credentials are those of another Node than node_name; "" if they are not, or can't be read.
+    """The error if node_name is not the Node of the credentials. "" if it is, or if the credentials can't be read.
 
     kubeconfig: as in service_problems().
     """

@@ -1,6 +1,6 @@
 """Finds the files of the configuration, in the order of merging, and reads them.
 
-The order and the masking of files follow the UAPI configuration files specification, with one exception: the main file
+The order and the masking of files follow the UAPI configuration files specification. As an exception, the main file
 comes after the vendors' files and before the administrator's files. Only root may be able to change the files
 (linux/trust.py), because they can name programs that the service runs as root.
 """

@@ -1,6 +1,6 @@
 """The keys of a configuration outside the detectors' tables, for the parser and the documentation.
 
-This module declares the keys of a resource. Their defaults are those of schema.config.Resource. schema.config.Settings
+This module declares the keys of a resource, with the defaults of schema.config.Resource. schema.config.Settings
 declares the keys of all other tables.
 """
 
@@ -48,7 +48,7 @@ class DetectorDependentKey:
     about: str
     """What the key is for, in the documentation."""
     default: object = None
-    """The default as a TOML value; None: the key has no default."""
+    """The default as a TOML value; None if the key has no default."""
 
 
 @dataclass(frozen=True, slots=True)

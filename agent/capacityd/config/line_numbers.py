@@ -28,7 +28,7 @@ def numbered(problems: Iterable[Problem], texts: Mapping[str, str]) -> tuple[Pro
 
 
 def _line(path: tuple[Step, ...], lines: Mapping[tuple[Step, ...], int]) -> int:
-    """The line of a table or key. If that is unknown: the line of the innermost known table around it; otherwise 0."""
+    """The line of a table or key, or else of the innermost table around it whose line is known, or else 0."""
     for length in range(len(path), 0, -1):
         *parents, (name, number) = path[:length]
         if line := lines.get((*parents, (name, number))):

@@ -112,7 +112,7 @@ def _file_meant_to_observe(
     """The last file that has a problem and may be meant to set `observe` to true.
 
     Returns None if there is no such file, or if valid_file is later. texts: the text of each file, in the order of
-    merging. valid_file: the file of the merged `observe`; None if it is missing or invalid.
+    merging. valid_file: the file whose valid `observe` is used, or None.
     """
     files_with_problems = {problem.file for problem in problems}
     last = None

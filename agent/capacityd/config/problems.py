@@ -61,7 +61,7 @@ class Problem:
     def located(self, severity: str = "") -> str:
         """The text with the line, in the format of compilers, so that editors can jump to the line.
 
-        Quotes the file even if it is private. severity: what precedes the message, such as "warning: ".
+        It quotes even a private file. severity: what precedes the message, such as "warning: ".
         """
         return self._text(self._file_and_line, severity)
 
@@ -109,7 +109,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A table of a file. It collects its own problems and those of the tables below it."""
+    """A table of a file. Collects the problems of the table and of all tables below it."""
 
     file: str
     path: tuple[Step, ...] = ()
@@ -129,7 +129,7 @@ class Place:
         return ".".join(steps)
 
     def below(self, name: str, number: int = 0) -> Place:
-        """The place of a table in this one. number: the table's number in a list, from 1; 0 if there is no list."""
+        """The place of a table in this table. number: the table's number in a list, from 1, or 0 outside of lists."""
         return replace(self, path=(*self.path, (name, number)))
 
     def of_resource(self, name: str) -> Place:
@@ -157,7 +157,7 @@ class Place:
         self.report(key, self.where_it_belongs(key) or f"unknown key; {expected(key, known)}")
 
     def where_it_belongs(self, key: str) -> str:
-        """Where a misplaced key belongs, as the end of a message; "" if no other table has such a key."""
+        """Where a misplaced key belongs, as the end of a message; "" if no table may have this key."""
         for table, keys in SETTINGS_TABLES.items():
             if key in keys:
                 return f"belongs in [{table}]: move it below that header"

@@ -34,8 +34,10 @@ _OTHER_NAMES = {
 
 
 def resource_of(name: str, raw: object, place: Place) -> Resource | None:
-    """The resource; None if it is disabled or has a problem. place: the resource's table, which collects the
-    problems."""
+    """Parses a resource. Returns None if it is disabled or has a problem.
+
+    place: the resource's table, which collects the problems.
+    """
     if isinstance(raw, list) and raw and all(isinstance(item, dict) for item in raw):
         place.report("", "must be one table: write the header in single brackets")
         return None

@@ -167,7 +167,7 @@ def _settings(raw: Mapping[str, object], detector: ValueDetector, place: Place) 
 def _tests_by_name(key: str, raw: object, *, place: Place, name_problem: Callable[[str], str]) -> list[KeyMatcher]:
     """The tests of a key whose value is a table of names and texts.
 
-    place: the table that contains the key. name_problem: returns what is wrong with a name; "" if the name is valid.
+    place: the table that contains the key. name_problem: returns what is wrong with a name, or "".
     """
     if not isinstance(raw, dict):
         place.report(key, f'must be a table such as {{ NAME = "text" }}; got {describe_toml_value(raw)}')
@@ -183,7 +183,7 @@ def _tests_by_name(key: str, raw: object, *, place: Place, name_problem: Callabl
 
 
 def _test(key: str, *, written_key: str, kind: Kind, raw: object, place: Place) -> list[KeyMatcher]:
-    """Parses a key's value into a list with one test. If the value is invalid, reports that and returns an empty list.
+    """Parses a key's value into a list with one test. Reports an invalid value, and returns an empty list.
 
     key: the full key, such as attributes.NAME. written_key: the key as in the file, such as NAME. place: the table that
     contains written_key.

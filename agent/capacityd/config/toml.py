@@ -74,7 +74,7 @@ def toml_value(value: object) -> str:
 
 
 def _escaped(char: str) -> str:
-    """A character as in a TOML text in double quotes."""
+    """Escapes a character for a TOML text in double quotes."""
     if char in '"\\':
         return f"\\{char}"
     if char.isprintable():

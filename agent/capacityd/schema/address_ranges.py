@@ -12,7 +12,7 @@ from capacityd.schema.toml_values import describe_toml_value
 
 
 def parsed_networks(texts: object) -> tuple[IPNetwork, ...]:
-    """The networks of a setting of type NETWORKS or ADDRESS_RANGES. texts: the parsed value; None if it is missing."""
+    """The networks of a setting of type NETWORKS or ADDRESS_RANGES. texts: the parsed value, or None for none."""
     if texts is None:
         return ()
     return tuple(ipaddress.ip_network(text) for text in cast("tuple[str, ...]", texts))

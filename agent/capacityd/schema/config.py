@@ -53,8 +53,7 @@ class Resource:
     slots: int = 1  # pods that can share one device
     reserve: Reserve = _NO_RESERVE
     fallback: int | None = None
-    """Replaces the measure of a device that does not report it, in base units. None: such a device makes the resource
-    unknown."""
+    """The measure for a device that reports none, in base units. None: such a device makes the resource unknown."""
     adopt: bool = False  # whether to take over the Node's key from another writer
     label: bool = False  # whether to publish the quantity also as a label
     expect: int | None = None
@@ -98,9 +97,9 @@ class Resource:
 
 
 def _setting(table: str, type_: SettingType, about: str, default: object = None) -> Any:
-    """Declares a field of Settings, which is a key in a TOML table of this name. default: a TOML value; None for none.
+    """Declares a field of Settings, which is a key in this TOML table. default: a TOML value, or None for no default.
 
-    config/keys.py collects the declarations from the fields' metadata.
+    config/keys.py reads the declarations from the fields' metadata.
     """
     value = None if default is None else type_.parse(default)
     return field(default=value, metadata={table: Setting(type_, about=about, default=default)})

@@ -100,7 +100,7 @@ class KeyMatcher:
     key: str
     """The key as in TOML, or TABLE.KEY for a key in the tables attributes, properties, dmi and devicetree."""
     matchers: tuple[Matcher, ...]
-    """A value must match at least one of them."""
+    """A value must match at least one matcher."""
     text: str
     """The configured value, for messages."""
 

@@ -52,11 +52,11 @@ BLANK_AT_END = Mistake(
     r"^\s|\s$",
     lambda text: f'begins or ends with a space, which no value does; write "{text.strip()}"',
 )
-"""White space around a text. No value has any, because it is removed from the texts of files in /sys."""
+"""White space around a text. No value has any: the texts of files in /sys are read without it."""
 SEVERAL_NAMES = Mistake(r"^[^\[]*[|,]", _write_a_list)
 """Names separated by "|" or ",". For a name that contains such a character, write a glob with a class: "a[,]b"."""
 SEPARATED_BY_BAR = Mistake(r"^[^\[]*[|]", _write_a_list)
-"""Names separated by "|", such as "a|b". Unlike SEVERAL_NAMES, this accepts commas."""
+"""Names separated by "|", such as "a|b". Commas are valid, unlike in SEVERAL_NAMES."""
 ALIAS = Mistake(
     r"^[^\[]*:",
     lambda text: f'is the label of an address, not an interface; write "{text.partition(":")[0]}"',

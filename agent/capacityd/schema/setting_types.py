@@ -40,7 +40,7 @@ class SettingType:
     """The type of a setting's value."""
 
     name: str
-    """What the documentation calls such a value."""
+    """What the documentation calls a value of this type."""
     parse: Callable[[object], Any]
     """Parses a TOML value. Raises ValueError."""
 
@@ -53,12 +53,12 @@ class Setting:
     about: str
     """A description for the documentation and for messages, in lower case and without a full stop."""
     default: object = None
-    """The TOML value of a missing key; None: the key has no default."""
+    """The TOML value of a missing key; None if the key has no default."""
     required: bool = False
 
 
 def file_path(ending: str = "") -> SettingType:
-    """An absolute path. ending: the required end of the path, such as ".prom"; "" for none."""
+    """An absolute path. ending: the required end of the path, such as ".prom", or ""."""
 
     def parse(raw: object) -> str:
         if not isinstance(raw, str):
@@ -75,7 +75,7 @@ def file_path(ending: str = "") -> SettingType:
 
 
 def duration(least: str, most: str) -> SettingType:
-    """A time such as "30s"; parsed into seconds. least, most: the limits, in the same notation."""
+    """A time such as "30s", which is parsed into seconds. least, most: the limits, such as "30s"."""
     shortest = _seconds(least)
     longest = _seconds(most)
 
@@ -197,4 +197,4 @@ LINE_KEY = SettingType("name", _parse_line_key)
 NODE_NAME = SettingType("name", _parse_node_name)
 """The name of a Node: an RFC 1123 subdomain."""
 RESERVE = SettingType("whole number or share", _parse_reserve)
-"""The quantity to hold back: a whole number of units, or a share of the total; parsed into a Reserve."""
+"""The quantity to hold back, as a whole number of units or a share of the total. It is parsed into a Reserve."""

@@ -59,7 +59,7 @@ def parse_amount(text: str, dimension: Dimension) -> int:
 def expected_unit(unit: str, units: Iterable[str]) -> str:
     """The end of a message about an unknown unit. Suggests the unit that was probably meant, or else all valid units.
 
-    unit: the unknown unit; "" if no unit was written. units: the valid units. The suggestion differs from the unknown
+    unit: the unknown unit, or "" for a missing unit. units: the valid units. The suggestion differs from the unknown
     unit only in case, in "bps" instead of "bit/s", or in a missing end.
     """
     word = unit.lower().replace("bps", "bit/s")

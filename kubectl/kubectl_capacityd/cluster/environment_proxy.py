@@ -32,7 +32,7 @@ def proxy_from_environment(server: str) -> str | None:
 
 
 def _is_excepted(url: SplitResult, variables: dict[str, str]) -> bool:
-    """Whether the server is reached without a proxy: it is on this machine, or NO_PROXY lists it."""
+    """Whether the server needs no proxy, because it is on this machine or in NO_PROXY."""
     host = url.hostname or ""
     if host == "localhost" or proxy_bypass(url.netloc):
         return True

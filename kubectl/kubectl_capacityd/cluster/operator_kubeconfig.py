@@ -24,8 +24,8 @@ def load_operators(kubeconfig: str | None, context: str | None = None) -> Cluste
     contains the context.
 
     Without a proxy-url, uses the proxy of the environment (HTTPS_PROXY), as kubectl does.
-    Unlike kubectl, does not merge the files of $KUBECONFIG. The first file with a current context decides which context
-    that is. The first file that contains the context must also contain the context's cluster and user.
+    Unlike kubectl, does not merge the files of $KUBECONFIG. The first file with a current context names the context
+    to use. The first file that contains the context must also contain the context's cluster and user.
     """
     files = _read(kubeconfig)
     if context:

@@ -95,7 +95,7 @@ def _of_other_writers(node: NodeSummary) -> Iterator[Finding]:
         allocatable = value_text(node.allocatable.get(name))
         message = f"allocatable {name} is {allocatable}, published {node.annotated[name]}"
         yield _finding(Reason.NOT_AS_PUBLISHED, message)
-    for name, (quantity, stored) in sorted(node.labels.items()):  # quantity: published; stored: the label's value
+    for name, (quantity, stored) in sorted(node.labels.items()):  # the published number, and the label's value
         if stored != str(quantity):
             yield _finding(Reason.NOT_AS_PUBLISHED, f"label {name} is {value_text(stored)}, published {quantity}")
 
@@ -196,5 +196,5 @@ def _of_heartbeat(heartbeat: float | None, node: NodeSummary, now: float, max_ag
 
 
 def value_text(value: object) -> str:
-    """A quantity or the value of a label, for messages; None: the Node has none."""
+    """A quantity or the value of a label, for messages. None: the Node has no such value."""
     return "none" if value is None else str(value)

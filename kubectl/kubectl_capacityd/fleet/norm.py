@@ -41,8 +41,8 @@ class Norm:
 
 
 def norm_of(label_value: str | None, members: Sequence[NodeSummary]) -> Norm:
-    """The usual values of a group's Nodes. label_value: the Nodes' value of the label that groups Nodes; None if they
-    lack the label."""
+    """The usual values of a group's Nodes. label_value: the value of the label that groups Nodes, or None if the
+    Nodes lack the label."""
     has_condition = any(node.condition for node in members)
     # A Node without capacityd is reported because it lacks the condition. Its quantities mean nothing.
     compared = [node for node in members if not lacks_capacityd(node, group_has_condition=has_condition)]

@@ -20,11 +20,11 @@ class Notation:
     head: str = ""
     """The text before the entries, for str.format(). {label} and {values} select the nodes of a NodeOverlay."""
     max_name_length: int | None = None
-    """Maximum number of characters in a resource's name; None: no limit."""
+    """Maximum number of characters in a resource's name; None for no limit."""
     forbidden_characters: str = ""
     """Characters that a resource's name may not contain, because the autoscaler would change them."""
     max_resources: int | None = None
-    """Maximum number of resources; None: no limit."""
+    """Maximum number of resources; None for no limit."""
     for_more_resources: Notation | None = None
     """The notation for more than max_resources; None if there is no such notation."""
 

@@ -48,7 +48,7 @@ def devices(options: Options) -> int:
 
 
 def _detectors(name: str | None) -> list[DeviceDetector]:
-    """The detector with this name; None: all detectors that are shown by default."""
+    """The detector with this name. Without a name, all detectors that are shown by default."""
     detectors = [detector for detector in map(load_detector, detector_names()) if isinstance(detector, DeviceDetector)]
     if name is None:
         return [detector for detector in detectors if detector.shown_by_default]

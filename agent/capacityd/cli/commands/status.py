@@ -104,8 +104,8 @@ def _read_state(directory: str) -> tuple[PassStatus, str]:
 def _changed_files(read_files: ConfigFiles | None, active_hash: str) -> tuple[str, ...]:
     """The changed files, if the configuration differs from the active configuration.
 
-    Files that this user may not read count as different. read_files: the files that the service has read; None if no
-    service runs, or if it has read no files. active_hash: the hash of the active configuration.
+    A configuration that this user may not read counts as different. read_files: the files that the service has read,
+    or None. active_hash: the hash of the active configuration.
     """
     if read_files is None:
         return ()

@@ -46,8 +46,8 @@ class FoundDevice:
     unread: Mapping[str, Unread]
     """The keys whose values could not be read."""
     uncertain_because: str
-    """Why it is uncertain whether the device counts; "" if it is certain. The device may have disappeared, or may be
-    another path to a listed device."""
+    """Why the device may not count; "" if it counts. It may have disappeared, or may be another path to a listed
+    device."""
     vendor: str
     """The vendor's name for people, from the hardware database, hwdb(7), or the device itself; "" if unknown."""
     model: str
@@ -55,7 +55,7 @@ class FoundDevice:
 
     @property
     def title(self) -> str:
-        """Vendor and model; only the model if it begins with the vendor's name; "" if both are unknown."""
+        """Vendor and model, or only the model if it begins with the vendor's name. "" if both are unknown."""
         if self.vendor and self.model.lower().startswith(self.vendor.partition(" ")[0].lower()):
             return self.model
         return f"{self.vendor} {self.model}".strip()
@@ -158,7 +158,7 @@ def _read_device(host: Host, detector: DeviceDetector, device: Device) -> FoundD
 
 
 def _why_gone(host: Host, device: Device) -> str:
-    """Why the device may have no values: it has disappeared, or its link is dangling; "" if it exists."""
+    """Why the device may have no values; "" if it exists. It may have disappeared, or its link may be dangling."""
     try:
         return "" if resolve_link(host, device.path) else "it disappeared while it was read"
     except HostError as e:

@@ -20,8 +20,8 @@ rejects "|" and ",", because the user may have meant a list of names (SEVERAL_NA
 
 
 def match_tests(tests: Sequence[KeyMatcher], device: FoundDevice) -> MatchResult:
-    """Whether all these tests match a device. The result's `matches` is None if that is unknown: a value could not be
-    read, or it is uncertain whether the device counts."""
+    """Whether all these tests match a device. The result's `matches` is None if a value could not be read, or if it
+    is uncertain whether the device counts."""
     return unknown_if_uncertain(match_all(tests, device.read), device.uncertain_because)
 
 
@@ -34,7 +34,7 @@ class TomlSelector:
     table: Mapping[str, object] = field(default_factory=dict)
     """The table as the TOML parser returns it."""
     count: int | None = None
-    """Number of matching devices; None: unknown, because a value could not be read or devices may be missing."""
+    """Number of matching devices; None if a value could not be read, or if devices may be missing."""
     reason: str = ""
     """Why toml is empty."""
 
@@ -80,14 +80,14 @@ class DeviceIndex:
         return TomlSelector(toml, table=table, count=results.count(True) if is_exact else None)
 
     def _candidates(self, wanted: Mapping[str, Value]) -> Sequence[FoundDevice]:
-        """The devices that may match: those with, or possibly with, the rarest of these values."""
+        """The devices that may match, because they have, or may have, the rarest of the wanted values."""
         if not wanted:
             return self._devices
         key, value = min(wanted.items(), key=lambda item: self._number_with(*item))
         return [*self._by_value.get((key, _folded(value)), ()), *self._unread.get(key, ())]
 
     def _number_with(self, key: str, value: Value) -> int:
-        """The number of devices with, or possibly with, this value."""
+        """The number of devices that have, or may have, this value."""
         return len(self._by_value.get((key, _folded(value)), ())) + len(self._unread.get(key, ()))
 
 

@@ -92,7 +92,7 @@ def _resource(listing: DeviceListing, first: DeviceEntry, used_names: set[str]) 
     name of this resource.
     """
     detector, entries = listing.detector, listing.entries
-    # Each resource tests these flags, because devices of one kind may differ in a flag, such as the system's disk.
+    # Each resource tests these flags, because one device of a kind may differ from the others: the system's disk.
     flags = {
         key: value for key, value in detector.suggested_only_if.items() if isinstance(detector.keys[key].kind, Flag)
     }
@@ -136,7 +136,7 @@ def _totals(detector: DeviceDetector, devices: Sequence[FoundDevice]) -> Iterabl
 
 
 def _resource_name(detector: DeviceDetector, device: FoundDevice, used: Collection[str]) -> str:
-    """An unused name for a resource that counts such devices: without the domain, such as usb-security-key."""
+    """An unused name for a resource that counts such devices, such as usb-security-key. The domain is left out."""
     model = re.sub(r"[([].*?[)\]]", " ", device.model)  # without texts in brackets
     if not model.strip():
         ids = [device.get(key) for key in detector.model_keys]

@@ -1,1 +1,1 @@
-"""Prints results for people: lines, tables, plans, explanations; and JSON for programs."""
+"""Prints results: text for people, and JSON for programs."""

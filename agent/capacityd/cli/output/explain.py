@@ -72,7 +72,7 @@ def _details(resource: Resource, reading: Reading) -> Iterator[tuple[str, str]]:
 
 
 def _counted(contributions: Sequence[Contribution], unit: str) -> Iterator[_Row]:
-    """The rows of counted devices. unit: begins with a space; "" for none."""
+    """The rows of counted devices. unit: a space and the unit, or "" for a plain number."""
     reasons = []
     for counted in contributions:
         parts = (f"{counted.amount}{unit}", counted.note, counted.detail)
@@ -81,7 +81,7 @@ def _counted(contributions: Sequence[Contribution], unit: str) -> Iterator[_Row]
 
 
 def _undetermined(undetermined: Sequence[Undetermined]) -> Iterator[_Row]:
-    """The rows of devices of which it is unknown whether they count."""
+    """The rows of devices that may or may not count."""
     reasons = [(one.device, "; ".join(part for part in (one.reason, one.detail) if part)) for one in undetermined]
     yield from _rows("?", reasons)
 

@@ -120,7 +120,7 @@ def _next_attempt(report: StatusReport, now: float) -> str:
 
 
 def _start_advice(unit: UnitState | None) -> str:
-    """What to do if the service is not running. unit: the systemd unit's state; None if there is no such unit."""
+    """What to do if the service is not running. unit: the state of the systemd unit, or None without such a unit."""
     if unit is None:
         return _START_ADVICE.format("enable --now")
     if unit.failing and not unit.signal and unit.exit_status >= _NOT_EXECUTED:
@@ -139,7 +139,7 @@ def _start_advice(unit: UnitState | None) -> str:
 
 
 def _slow_activity(report: StatusReport, now: float) -> str:
-    """What the service does slowly, for how long, and what it waits for; "" if it is not slow."""
+    """What the service does slowly, for how long, and what it waits for; "" if the service is not slow."""
     if report.slow_activity is None or report.slow_since is None:
         return ""
     task, waits_for = _ACTIVITIES[report.slow_activity]

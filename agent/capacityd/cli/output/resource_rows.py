@@ -31,7 +31,7 @@ def resource_rows(last_pass: PassStatus, *, now: float, uptime: float) -> tuple[
 
 
 def _row(key: Key, last_pass: PassStatus, change: Change | None, trouble: Trouble | None) -> ResourceRow:
-    """The row for a key, without its wait. change: the key's change in the plan; None if there is no plan."""
+    """The row for a key, without its wait. change: the key's change in the plan, or None without a plan."""
     reading = None if key.is_label else last_pass.readings.get(key.name)
     if isinstance(reading, Quantity):
         number: int | str | None = reading.value

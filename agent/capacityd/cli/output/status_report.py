@@ -23,7 +23,7 @@ class ResourceRow:
     kind: str
     """Key.kind: "resource" or "label"."""
     reading: int | str | None
-    """The number, "absent", "unknown" or "unconfigured". None: the row is that of a label."""
+    """The number, "absent", "unknown" or "unconfigured"; None for a label."""
     expect: int | None
     """The value of `expect`; None if it is not configured."""
     published: int | None
@@ -56,7 +56,7 @@ class StatusReport:
     reasons: tuple[PassReason, ...]
     """The reasons of the last pass."""
     next_reconcile: float | None
-    """When the next pass starts, in seconds since the epoch; None: unknown."""
+    """When the next pass starts, in seconds since the epoch; None if unknown."""
     error: str
     """The errors of the last check and of the last pass; "" if there are none."""
     event_source_errors: tuple[str, ...]
@@ -66,20 +66,20 @@ class StatusReport:
     configuration: str | None
     """The hash of the configuration."""
     previous_configuration_active: bool
-    """Whether the last reload was rejected, so that the configuration before it is active."""
+    """Whether the last reload was rejected, so that the previous configuration is still active."""
     resources: tuple[ResourceRow, ...]
     waits: tuple[Wait, ...]
     """The reasons for later passes, earliest first."""
     last_reconcile: float | None
     """When the last pass completed; None if no pass has completed."""
     last_read: float | None
-    """When a pass last read the Node; None: not yet."""
+    """When a pass last read the Node; None if no pass has read it."""
     last_write: float | None
-    """When the Node was last written; None: not yet."""
+    """When the Node was last written; None if it was never written."""
     stale_reason: str
-    """Why this report may be older than the service's state; "" if it is up to date."""
+    """Why this report may be older than the service's state; "" if the report is up to date."""
     slow_activity: Activity | None
-    """The service's activity, if it is slow."""
+    """What the service does slowly; None if nothing is slow."""
     slow_since: float | None
     """When the slow activity began; None if no activity is slow."""
     metrics_error: str

@@ -20,7 +20,7 @@ _COLOURS = {"+": 32, "~": 33, "-": 31, "!": 31, "<": 31}
 
 
 def print_line(text: str = "", sign: str = "", indent: int = 0) -> None:
-    """Prints a line. sign: one character to print before the text; "" for none. indent: spaces before both."""
+    """Prints a line. sign: a character to print before the text, or "". indent: number of spaces before the line."""
     prefix = f"{_coloured(sign)} " if sign else ""
     print(" " * indent + prefix + printable(text))
 
@@ -54,7 +54,7 @@ def without_column(rows: Iterable[Sequence[str]], column: int) -> list[Sequence[
 
 
 def listed(names: Sequence[str], most: int) -> str:
-    """The first names, and the number of the others: "a, b and 7 more". most: the number of names to list."""
+    """The first names, and the number of further names: "a, b and 7 more". most: the number of names to list."""
     text = ", ".join(names[:most])
     others = len(names) - most
     return f"{text} and {others} more" if others > 0 else text

@@ -13,7 +13,7 @@ from kubectl_capacityd.model import NodeSummary
 
 
 def summarize(node: Mapping[str, Any], label: str) -> NodeSummary:
-    """Returns a Node's summary. label: the label that groups Nodes. Raises InvalidDocument if it is not a Node."""
+    """Returns a Node's summary. label: the label that groups Nodes. Raises InvalidDocument if node is no Node."""
     with naming_object("Node", node):
         state = node_state({**node, "kind": "Node"})  # the items of a list have no kind
         metadata = object_at(node, "metadata") or {}

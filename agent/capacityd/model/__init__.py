@@ -1,1 +1,1 @@
-"""The values that pass between the stages, and the interfaces Host and Node. Nothing here reads, writes or decides."""
+"""The values that pass between the stages, and the interfaces Host and Node. This package does no input or output."""

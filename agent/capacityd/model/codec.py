@@ -1,7 +1,6 @@
-"""The one codec to JSON for values that cross a process boundary or are stored: dataclasses, NamedTuples and enums.
+"""Converts values that cross a process boundary or are stored to JSON and back: dataclasses, NamedTuples and enums.
 
-Decoding is strict: a value of another type, an unknown key, or a missing key without a default is Malformed. So a
-reader gets exactly the types that it declares, or an error.
+Decoding is strict. A value of another type, an unknown key, or a missing key without a default raises Malformed.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ class Malformed(ValueError):
 
 
 def encode(value: object) -> Any:
-    """The value in a form that json.dumps() accepts: an object for each class, a list for each tuple and set.
+    """The value in a form that json.dumps() accepts: a dict for an instance of a class, a list for a tuple or set.
 
-    The keys of a mapping are texts, or of a class whose from_text() restores them from str().
+    The keys of a mapping must be texts, or have a class whose from_text() restores a key from its str().
 
-    Where a field declares a union of several classes, the value is [name of its class, object].
+    If a field declares a union of several classes, its value becomes [name of the class, dict].
     """
     return _encode(type(value), value)
 
@@ -40,17 +39,17 @@ def decode(kind: type[_T], data: object) -> _T:
 
 
 def encode_variant(value: object) -> Any:
-    """As encode(), for a value of one of several classes: adds the name of the class."""
+    """Encodes a value of one of several classes: [name of the class, encode(value)]."""
     return [type(value).__name__, encode(value)]
 
 
 def decode_variant(union: Any, data: object) -> Any:
-    """Restores the value given to encode_variant(). union: its class or a union of classes. Raises Malformed."""
+    """Restores the value that was given to encode_variant(). Raises Malformed. union: the possible classes."""
     return _decode_variant(get_args(union) or (union,), data)
 
 
 def parse(content: bytes | bytearray) -> Any:
-    """Parses JSON. Raises Malformed, also for values that only Python accepts (NaN) and for JSON nested too deeply."""
+    """Parses JSON. Raises Malformed, also for NaN and infinity, and for JSON that is nested too deeply."""
     try:
         return json.loads(content, parse_constant=_refuse)
     except (ValueError, RecursionError) as e:
@@ -63,7 +62,7 @@ def _refuse(constant: str) -> float:
 
 
 def _encode(kind: Any, value: object) -> Any:
-    """As encode(). kind: the declared type of the value. If a union contains a container, it must be the first type."""
+    """Does the work of encode(). kind: the declared type. A container must be the first type of a union."""
     types = _types(kind)
     if isinstance(value, Enum):
         return value.value
@@ -106,12 +105,12 @@ def _decode(kind: Any, data: Any) -> Any:
 
 
 def _decode_union(kinds: tuple[Any, ...], data: Any) -> Any:
-    """Restores a value of the class that is stored with it or, if no class is stored, of the first type that fits."""
+    """Restores a value of a union: of the class that the data names, or else of the first type that fits."""
     variants = _variants(kinds)
     if variants and isinstance(data, list):
         return _decode_variant(variants, data)
     for kind in kinds:
-        if kind in variants:  # without the name of its class, the data is none of these
+        if kind in variants:  # data of this class would contain the name of the class
             continue
         try:
             return _decode(kind, data)
@@ -165,14 +164,14 @@ def _decode_number(data: Any) -> float:
 
 
 def _require_type(kind: type[_T], data: Any) -> _T:
-    """The data, if its type is exactly this one: true is not an integer. Otherwise raises Malformed."""
+    """Returns the data. Raises Malformed if its type is not exactly this one: true is not an integer."""
     if type(data) is not kind:
         raise Malformed(f"not a {kind.__name__}")
     return data
 
 
 def _construct(kind: Any, /, *arguments: Any, **named: Any) -> Any:
-    """Calls a class. If the class does not accept the arguments, raises Malformed."""
+    """Calls a class. Raises Malformed if the class does not accept the arguments."""
     try:
         return kind(*arguments, **named)
     except (ValueError, TypeError) as e:
@@ -180,20 +179,20 @@ def _construct(kind: Any, /, *arguments: Any, **named: Any) -> Any:
 
 
 def _types(kind: Any) -> tuple[Any, ...]:
-    """The types of a union, without None; the type itself if it is not a union."""
+    """The types of a union, without None. For any other type: the type itself."""
     if get_origin(kind) not in (Union, UnionType):
         return (kind,)
     return tuple(member for member in get_args(kind) if member is not NoneType)
 
 
 def _variants(types: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The classes in a union's types if there are several: then a value is stored with the name of its class."""
+    """The classes among a union's types, if there are several. Their values are stored with the name of the class."""
     classes = tuple(kind for kind in types if _has_fields(kind))
     return classes if len(classes) > 1 else ()
 
 
 def _item_kinds(kind: Any) -> Iterator[Any]:
-    """The declared types of a container's items, or of a mapping's values, in order; Any if it declares none."""
+    """The declared types of a container's items or of a mapping's values, in order; Any if no types are declared."""
     declared = get_args(kind)
     origin = get_origin(kind)
     if not declared:
@@ -210,7 +209,7 @@ def _has_fields(thing: object) -> bool:
 
 @cache
 def _fields(kind: Any) -> dict[str, Any]:
-    """Name -> declared type of the fields of a dataclass or a NamedTuple."""
+    """Name -> declared type, for each field of a dataclass or a NamedTuple."""
     hints = get_type_hints(kind)
     names = [field.name for field in fields(kind)] if is_dataclass(kind) else kind._fields
     return {name: hints[name] for name in names}

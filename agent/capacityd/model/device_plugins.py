@@ -1,7 +1,7 @@
-"""The domains that device plugins conventionally use for their resources: data, each entry with its source.
+"""The domains that device plugins usually use for their resources, each with its source.
 
-A plugin may use any domain, so this table is only for warnings. The kubelet's checkpoint (host/kubelet.py) lists the
-resources that plugins have registered on this machine.
+A plugin may use any domain, so capacityd uses this table only for warnings. The kubelet's checkpoint (host/kubelet.py)
+lists the resources that plugins have registered on this machine.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 CHECKPOINT = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
-"""The kubelet's list of device plugins. This path does not depend on the kubelet's root folder. Mode 0600, in a folder
-that only root may enter."""
+"""The kubelet's list of device plugins. The path does not depend on the kubelet's root folder. Only root can read the
+file."""
 CHECKPOINT_UNREADABLE = (
     f"the kubelet's list of device plugins can't be read ({CHECKPOINT}). If this file is damaged, the kubelet cannot "
     "read it either: remove it"
@@ -37,7 +37,7 @@ PLUGIN_DOMAINS: Mapping[str, str] = {
     "ibm.com": "https://github.com/ibm-aiu/spyre-device-plugin",
     "iluvatar.ai": "https://github.com/Project-HAMi/HAMi/blob/master/docs/iluvatar-gpu-support.md",
     "iluvatar.com": "https://github.com/Deep-Spark/ix-device-plugin",
-    # This includes the project's other domains (gpu.intel.com, qat.intel.com) and the SR-IOV network device plugin.
+    # Also for the project's subdomains (gpu.intel.com, qat.intel.com) and the SR-IOV network device plugin.
     "intel.com": "https://github.com/intel/intel-device-plugins-for-kubernetes",
     "k8s.amazonaws.com": "https://github.com/awslabs/aws-virtual-gpu-device-plugin",
     "kubernetes.azure.com": "https://learn.microsoft.com/azure/confidential-computing/confidential-nodes-aks-addon",
@@ -59,12 +59,11 @@ PLUGIN_DOMAINS: Mapping[str, str] = {
     "vpc.amazonaws.com": "https://docs.aws.amazon.com/eks/latest/userguide/device-management-efa.html",
     "xilinx.com": "https://github.com/Xilinx/FPGA_as_a_Service",
 }
-"""Domain -> the project or documentation that uses it. Its subdomains count as well."""
+"""Domain -> the project that uses it, or the project's documentation. Subdomains count as well."""
 
 
 def plugin_domain(name: str) -> str | None:
-    """The domain in PLUGIN_DOMAINS that contains an extended resource's name, directly or in a subdomain; None if
-    none."""
+    """The domain or parent domain of a resource's name that is in PLUGIN_DOMAINS; None if there is none."""
     name_domain = name.partition("/")[0]
-    # The dots keep "notamd.com" out of "amd.com".
+    # Because of the dots, "notamd.com" does not match "amd.com".
     return next((domain for domain in PLUGIN_DOMAINS if f".{name_domain}".endswith(f".{domain}")), None)

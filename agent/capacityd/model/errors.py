@@ -1,7 +1,7 @@
-"""The exceptions of capacityd: a small tree. Each class defines a command's exit status.
+"""The exceptions of capacityd. Each class defines the exit status of a command.
 
-Every message is for the agent's user: it says what is wrong, where, and how to fix it. Anybody may read a message, so
-it quotes nothing that was read from the machine, from credentials or from a server, except for the message of a Status.
+Every message says what is wrong, where, and how to fix it. Anybody may read a message, so it does not quote text from
+the machine, from credentials or from a server. The only exception is the message of a Kubernetes Status.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ class Cause(Enum):
     CONFIGURATION = "configuration"  # the resource has an error in the configuration
     UNREADABLE = "unreadable"  # the machine does not provide the data
     NO_MEASURE = "no_measure"  # a device matches but has no value to add up
-    TOO_LARGE = "too_large"  # more than Kubernetes can count
+    TOO_LARGE = "too_large"  # the number is larger than Kubernetes can count
     PROGRAM_FAILED = "program_failed"  # a program of the detector exec failed or printed no number
-    NOT_TRUSTED = "not_trusted"  # another user could change what was to be run, or has chosen what was to be read
+    NOT_TRUSTED = "not_trusted"  # another user could change the program to run, or chose the file to read
     TIMEOUT = "timeout"  # the program or the detector did not end in time
-    HANGING = "hanging"  # an earlier pass's detector hangs in the kernel, so no other one is started
+    HANGING = "hanging"  # the detector of an earlier pass still hangs in the kernel
     KILLED = "killed"  # a signal killed the detector, or it used too much memory
     DETECTOR_FAILED = "detector_failed"  # the detector has a defect or could not be started
 
 
 class CapacitydError(Exception):
-    """An error for the user; str() returns the whole message, which anybody may read."""
+    """An error for the user. str() returns the whole message, which anybody may read."""
 
     exit_status = 1
 
@@ -43,7 +43,7 @@ class UsageError(CapacitydError):
 class ConfigError(CapacitydError):
     """The configuration is invalid. The message contains a line for each error.
 
-    line: the line of the file at which the parser stopped; 0 if there is none.
+    line: the line of the file at which the parser stopped; 0 if unknown.
     """
 
     exit_status = 2
@@ -56,8 +56,8 @@ class ConfigError(CapacitydError):
 class HostError(CapacitydError):
     """Some data of the machine could not be read, so the value is unknown, not absent.
 
-    cause: the cause of the unknown reading that results from this error. detail: the text that could not be used; only
-    `probe --explain` shows it.
+    cause: the cause of the resulting unknown reading. detail: the text that could not be used, which only
+    `probe --explain` shows.
     """
 
     def __init__(
@@ -70,9 +70,9 @@ class HostError(CapacitydError):
 
 
 class AmbiguousValue(HostError):
-    """A value could not be read, but it is one of a few known values. A test that matches none of them fails.
+    """A value could not be read, but only a few values are possible. A test fails if no possible value matches.
 
-    possible: the values that are possible.
+    possible: the possible values.
     """
 
     def __init__(self, error: HostError, possible: tuple[str, ...]) -> None:
@@ -94,7 +94,7 @@ class ProgramFailed(HostError):
 class NodeError(CapacitydError):
     """The Node could not be read or written.
 
-    reason: the API server's reason; the message if there is none.
+    reason: the API server's reason; by default, the message.
     """
 
     cause = RetryCause.OTHER
@@ -106,13 +106,13 @@ class NodeError(CapacitydError):
 
 
 class NodeFileUnusable(NodeError):
-    """The file of a Node, or of a list of Nodes, can't be read or does not contain one."""
+    """The file of a Node or of a list of Nodes can't be read, or contains something else."""
 
     exit_status = 2
 
 
 class NodeUnreachable(NodeError):
-    """There is no response or no usable one, or the status is HTTP 429 or 5xx. A later attempt may succeed.
+    """The API server sends no usable response, or HTTP 429 or 5xx. A later attempt may succeed.
 
     retry_after: the server's Retry-After in seconds.
     """
@@ -130,10 +130,9 @@ class ListExpired(NodeUnreachable):
 
 
 class NodeUnauthorized(NodeError):
-    """The credentials can't be used: they are missing or expired, lack a right, or belong to another Node; or a
-    certificate is not trusted.
+    """The credentials can't be used, lack a right, or belong to another Node, or a certificate is not trusted.
 
-    files: the files that contain the credentials, as far as known. A change of one of them may end the error.
+    files: the known files that contain the credentials. A change of these files may end the error.
     """
 
     exit_status = 3
@@ -141,9 +140,9 @@ class NodeUnauthorized(NodeError):
 
 
 class CredentialsMissing(NodeUnauthorized):
-    """There is no kubeconfig, or a file that it names is missing: this machine has not joined a cluster yet.
+    """There is no kubeconfig, or a file that it names is missing. This machine has not joined a cluster yet.
 
-    files: the expected paths of the missing files.
+    files: the paths where the missing files are expected.
     """
 
     def __init__(self, message: str, files: Sequence[str]) -> None:
@@ -156,7 +155,7 @@ class NodeOfOtherMachine(NodeUnauthorized):
 
 
 class CredentialsNotTrusted(NodeUnauthorized):
-    """Another user could change a kubeconfig, a file that it names, or its exec plugin, so it was not used."""
+    """The kubeconfig was not used, because another user could change it, a file that it names, or its exec plugin."""
 
 
 class NodeForbidden(NodeUnauthorized):
@@ -166,8 +165,8 @@ class NodeForbidden(NodeUnauthorized):
 class NodeMissing(NodeError):
     """The Node does not exist: it is not registered yet, or was deleted.
 
-    server: the API server, as messages call it. node: the Node's name. named_by_credentials: whether the credentials
-    are those of this Node's kubelet, so that they decide the name.
+    server: the API server's name in messages. node: the Node's name. named_by_credentials: whether the name comes from
+    the credentials, because they are the kubelet's.
     """
 
     def __init__(self, server: str, node: str, *, named_by_credentials: bool = False) -> None:
@@ -180,7 +179,7 @@ class NodeMissing(NodeError):
 
 
 class NodeConflict(NodeError):
-    """HTTP 409: another writer changed the Node between our read and our write. Read, plan and write again."""
+    """HTTP 409: another writer changed the Node after it was read. The pass must read, plan and write again."""
 
     cause = RetryCause.CONFLICT
 

@@ -1,4 +1,4 @@
-"""The form of a value in a file: the codec's, with a checksum and the version of capacityd."""
+"""The format of values in files: the JSON of the codec, a checksum, and the version of capacityd."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from capacityd.model.codec import Malformed, decode, encode, parse
 
 _T = TypeVar("_T")
 
-# Keys of a file, beside the value's fields.
+# Keys in a file, in addition to the value's fields
 _CHECKSUM = "checksum"
 _VERSION = "version"
 
 
 def to_file(value: object, version: str) -> bytes:
-    """A file with the value's fields, a checksum and the version of capacityd that writes it."""
+    """The content of a file with this value. version: the version of capacityd that writes the file."""
     content = encode(value) | {_VERSION: version}
     return json.dumps(content | {_CHECKSUM: _checksum(content)}).encode()
 
 
 def from_file(kind: type[_T], content: bytes, version: str) -> _T:
-    """Restores the value that was given to to_file(). Raises Malformed, also if another version has written it."""
+    """Restores the value that was given to to_file(). Raises Malformed, also if another version wrote the file."""
     data = parse(content)
     if not isinstance(data, dict):
         raise Malformed("not an object")

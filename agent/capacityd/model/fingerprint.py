@@ -1,8 +1,8 @@
-"""The fingerprint of a Node: a hash of what a plan depends on, from the Node's JSON. Pure.
+"""The fingerprint of a Node: a hash of everything in the Node that a plan depends on.
 
-The watcher and the passes compute it from the same JSON, as the API server sends it. Other writers' resources and
-labels are part of it, so that it depends on no configuration: they change rarely. The watcher imports this module, so
-the module imports little.
+The watcher and the passes compute the fingerprint from the JSON that the API server sends. It does not depend on the
+configuration, so it also covers other writers' resources and labels. These rarely change. The watcher imports this
+module, so the module imports little.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 
 _ANNOTATIONS = "capacityd/"
-"""How the names of capacityd's annotations begin."""
+"""The start of the names of capacityd's annotations."""
 _CONDITION = "CapacityPublished"
 """The type of capacityd's condition."""
 
@@ -38,7 +38,7 @@ def fingerprint(node: Mapping[str, object]) -> str:
 
 
 def _object(parent: Mapping[str, object], key: str) -> Mapping[str, object]:
-    """The object under this key; an empty one if there is none."""
+    """The object under this key; empty if there is none."""
     value = parent.get(key)
     return value if isinstance(value, dict) else {}
 

@@ -1,4 +1,4 @@
-"""The interface to the machine, and its values: text and numbers that are safe to print. Its errors are HostErrors."""
+"""The interface to the machine. Its values are text and numbers that are safe to print. Its errors are HostErrors."""
 
 from __future__ import annotations
 
@@ -15,23 +15,25 @@ from capacityd.model.quoting import length_text, quoted
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A file's content and its age in seconds."""
+    """A file's content and age."""
 
     lines: tuple[str, ...]
-    """The lines, printable, without white space around the content and at the ends of lines."""
+    """The lines as printable text, without white space around the content and at the ends of lines."""
     age: float
+    """Seconds since the file was last modified."""
 
     @property
     def text(self) -> str:
-        """The content as one line: a line break is an escape."""
+        """The content as one line, with an escape for each line break."""
         return r"\n".join(self.lines)
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The output of a program that has ended. status: its exit status or, if negative, the signal that killed it."""
+    """The output of a program that has ended."""
 
     status: int
+    """The exit status. A negative number is the signal that killed the program."""
     out: str
     err: str
 
@@ -41,16 +43,16 @@ class Address:
     """An IP address of an interface."""
 
     interface: str
-    """The interface's name, as in /sys: it need not be printable."""
+    """The interface's name as in /sys. The name may contain unprintable characters."""
     family: str
     """ipv4 or ipv6"""
     address: str
     prefix: int
     """The length of the network prefix in bits."""
     scope: str
-    """global, site, link, host, or the number of another scope: rtnetlink(7)."""
+    """global, site, link, host, or the number of another scope (rtnetlink(7))."""
     temporary: bool = False
-    """Whether it is a temporary IPv6 address: RFC 8981."""
+    """Whether this is a temporary IPv6 address (RFC 8981)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ class Memory:
     size: int
     """The memory that the kernel manages: the installed memory minus what firmware and kernel reserve at boot."""
     swap: int
-    """All swap areas together; 0: the machine has none."""
+    """The total size of all swap areas; 0 if there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ class SystemDevices:
     def has(self, name: str) -> bool:
         """Whether the system depends on this device.
 
-        Raises HostError if this is unknown: a wrong "no" would give pods a device that the machine needs.
+        Raises HostError if this is unknown, because a wrong "no" would give pods a device that the machine needs.
         """
         if name not in self.names and self.incomplete_because:
             raise HostError(self.incomplete_because)
@@ -82,7 +84,7 @@ class SystemDevices:
 
 
 class Host(Protocol):
-    """A machine, live or recorded. Every method may raise HostError: then the value is unknown."""
+    """A machine, live or recorded. Every method may raise HostError, which means that the value is unknown."""
 
     def listdir(self, folder: str) -> Sequence[str]:
         """The names in a folder, sorted; empty if the folder does not exist."""
@@ -94,27 +96,28 @@ class Host(Protocol):
         """The path with all links resolved; None if its target does not exist."""
 
     def exists(self, path: str) -> bool:
-        """Whether the path's target exists. Raises HostError if a recording does not show whether it does."""
+        """Whether the path's target exists. Raises HostError if a recording does not contain this."""
 
     def properties(self, device: str) -> Mapping[str, str]:
         """All properties in udev's database for the device at this path in /sys."""
 
     def property(self, device: str, *names: str) -> str | None:
-        """The first non-empty one of these properties of a device; None if all are missing or empty.
+        """The first of these properties of a device that is not empty; None if all are missing or empty.
 
         This takes half as long as properties(), which matters for thousands of devices.
         """
 
     def link_modes(self, interface: str) -> Sequence[str]:
-        """The kernel's names of the link modes that an interface supports, such as 1000baseT/Full; empty if its driver
-        reports none."""
+        """The link modes that an interface supports, such as 1000baseT/Full; empty if the driver reports none."""
 
     def link_kind(self, interface: str) -> str:
         """The kind of a virtual interface, as `ip -details link` shows it: team, macvlan, …; "" for hardware."""
 
     def linked_interface(self, interface: str) -> str:
-        """The interface that a virtual one uses, as `ip link` shows it behind an @: the one that a tunnel is bound to,
-        or the other end of a veth pair. "" if there is none in this network namespace."""
+        """The interface that `ip link` shows behind an @; "" if there is none in this network namespace.
+
+        It is the interface that a virtual interface uses, or the other end of a veth pair.
+        """
 
     def default_interfaces(self) -> Sequence[str]:
         """The names of the interfaces that default routes use."""
@@ -125,41 +128,41 @@ class Host(Protocol):
     def processors(self, measure: str) -> int | None:
         """A measure of the online processors: cores, threads, sockets, or max_frequency in Hz.
 
-        None: the machine does not report it.
+        None if the machine does not report it.
         """
 
     def memory(self) -> Memory:
         """The size of memory and swap."""
 
     def filesystem_size(self, point: str, mount_ids: Collection[str]) -> int:
-        """The size in bytes of the file system mounted at this point; 0 if it reports none.
+        """The size in bytes of the file system mounted at this point; 0 if the file system reports none.
 
-        mount_ids: the ids of this file system's mounts (mountinfo's first field). If the mount at the point is none of
-        them, another file system hides this one, and HostError is raised.
+        mount_ids: the ids of the file system's mounts (the first field of mountinfo). Raises HostError if the mount at
+        this point has another id, because another file system then hides this one.
         """
 
     def lines(self, path: str) -> Sequence[str]:
-        """The lines of a text file that are not empty. Empty if the file does not exist.
+        """The non-empty lines of a text file. There are none if the file does not exist.
 
-        A NUL also ends a line, as in the kernel's files with lists. A tab becomes a space.
+        A NUL also ends a line, because some kernel files use it for lists. A tab becomes a space.
         """
 
     def raw(self, path: str, limit: int) -> str:
         """A file's content, unchanged. Bytes that are not UTF-8 become surrogates.
 
-        Raises HostError, also if the file is missing, and with EFBIG if it is longer than limit bytes.
+        Raises HostError if the file is missing, or is longer than limit bytes (with EFBIG).
         """
 
     def read_file(self, path: str, limit: int) -> Content:
-        """A file of at most limit bytes, with its age. Raises HostError also if the file is missing or longer."""
+        """A file's content and age. Raises HostError if the file is missing, or is longer than limit bytes."""
 
     def run(self, command: Sequence[str], timeout: float) -> Output:
-        """Runs a program for at most timeout seconds. Afterwards, none of its child processes is left."""
+        """Runs a program for at most timeout seconds. Ends all child processes that the program leaves."""
 
     def sandbox_advice(self, paths: Sequence[str], *, program_failed: bool = False) -> str:
-        """Why the service's sandbox may deny these paths, as the end of a message; "" outside of the sandbox.
+        """The end of a message: why the service's sandbox may deny these paths; "" outside of the sandbox.
 
-        program_failed: whether the paths are those in the command of a program that failed.
+        program_failed: whether the paths come from the command of a program that failed.
         """
 
     def arch(self) -> str:
@@ -181,7 +184,7 @@ def read_int(host: Host, path: str) -> int | None:
 
 
 def read_optional_attr(host: Host, path: str) -> str | None:
-    """As host.text, but also None if the driver reports that it does not support the value: EINVAL, EOPNOTSUPP."""
+    """host.text(path); None also if the driver does not support the value (EINVAL, EOPNOTSUPP)."""
     try:
         return host.text(path)
     except HostError as e:
@@ -191,7 +194,7 @@ def read_optional_attr(host: Host, path: str) -> str | None:
 
 
 def resolve_link(host: Host, path: str) -> str | None:
-    """As host.resolve, but raises HostError if the link exists and its target does not: then the target is unknown."""
+    """host.resolve(path). Raises HostError if the link exists but its target does not: then the target is unknown."""
     target = host.resolve(path)
     if target is None:
         folder, _, name = path.rpartition("/")
@@ -201,7 +204,7 @@ def resolve_link(host: Host, path: str) -> str | None:
 
 
 def link_name(host: Host, path: str) -> str | None:
-    """The name of the target of a link in /sys, for example of a driver. None if the link does not exist.
+    """The name of a link's target in /sys, for example the driver's name; None if the link does not exist.
 
     Raises HostError if the link can't be resolved.
     """
@@ -210,7 +213,7 @@ def link_name(host: Host, path: str) -> str | None:
 
 
 def device_and_above(device: str) -> Iterator[str]:
-    """Yields the path of a device in /sys/devices, and then the paths of the folders above it, the nearest first."""
+    """Yields the path of a device in /sys/devices, and then the paths of its parent folders, nearest first."""
     while device.startswith("/sys/devices/"):
         yield device
         device = device.rpartition("/")[0]
@@ -223,12 +226,12 @@ def uevent_value(host: Host, device: str, name: str) -> str | None:
 
 
 def machine_id(host: Host) -> str:
-    """The machine's id (machine-id(5)); "" if it has none."""
+    """The machine id (machine-id(5)); "" if the machine has none."""
     return host.text("/etc/machine-id") or ""
 
 
 def system_uuid(host: Host) -> str:
-    """The UUID that the firmware or the hypervisor gives this machine; "" if it can't be read: only root may."""
+    """The machine's UUID from its firmware or hypervisor; "" if it can't be read. Only root can read it."""
     try:
         return host.text("/sys/class/dmi/id/product_uuid") or ""
     except HostError:

@@ -1,11 +1,11 @@
-"""The keys of the numbers that capacityd publishes: an extended resource, and the label that repeats its number."""
+"""The key under which capacityd publishes a number: an extended resource, or a label that repeats its number."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 _LABEL_PREFIX = "label "
-"""How a text tells a label from its resource. Because of its space, no resource can have such a name."""
+"""The start of a label's text. No resource's name starts with it, because names contain no space."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,12 +13,12 @@ class Key:
     """A name on the Node under which capacityd publishes a number. Keys sort resources first, then by name."""
 
     name: str
-    """The resource's name, which is also the label's."""
+    """The name of the resource. Its label has the same name."""
     is_label: bool = False
-    """Whether the number is the value of a label; otherwise, it is in capacity and in allocatable."""
+    """Whether the number is the value of a label. The number of a resource is in capacity and in allocatable."""
 
     def __str__(self) -> str:
-        """The key as text: for people, in the annotation, and as a key in JSON."""
+        """The key as text, for people, for the annotation and for JSON."""
         return f"{_LABEL_PREFIX}{self.name}" if self.is_label else self.name
 
     def __lt__(self, other: Key) -> bool:

@@ -1,17 +1,21 @@
-"""The messages between the resident process and its children, each a line of JSON. Also its status, for `status`.
+"""The messages between the resident process and its children, and the status of the resident process.
 
-A worker reads its job from standard input: one line, a JobRequest. It answers on standard output, with lines that begin
-with the name of their class. For the job CHECK: a CheckResult. For the job RECONCILE: Probed once the machine has been
-read, NodeToWatch if it has read the credentials, a PassResult, and a MetricsResult if a metrics file was written or
-removed; then it ends. Other lines are ignored. A worker that ends without a result has lost its pass. After a CHECK,
-the same worker may get the pass. A worker may be started before it has a job, and may end at any time until it has one.
+Each message is a line of JSON. A worker reads a JobRequest from standard input, and answers on standard output. Each
+line of the answer begins with the name of a class:
 
-What a pass leaves for the next one is PassResult.memory. The resident process does not parse this text. It hands the
-last one to the next worker, whatever the job. The text is empty after a start of the service and after a lost pass.
+- For the job CHECK: a CheckResult. Afterwards, the same worker may get the job RECONCILE.
+- For the job RECONCILE: Probed after the worker has read the machine, NodeToWatch if the worker has read the
+  credentials, a PassResult, and a MetricsResult if a metrics file was written or removed. Then the worker ends.
 
-The watcher reads what to watch from standard input: the text of the last NodeToWatch, as one line. It answers with a
-NodeSeen after each connection's first event and after each change of the Node's fingerprint, and with a NotWatched
-while there is no connection.
+The resident process ignores other lines. If a worker ends without a result, its pass is lost. A worker may start before
+it has a job, and may end at any time until it gets one.
+
+PassResult.memory is the text that a pass leaves for the next one. The resident process does not parse the text, and
+gives it to the next worker for any job. The text is empty after a start of the service, and after a lost pass.
+
+The watcher reads one line from standard input: the target of the last NodeToWatch. The watcher sends a NodeSeen after
+the first event of each connection, and after each change of the Node's fingerprint. While there is no connection, it
+sends a NotWatched.
 
 The resident process imports this module, so the module imports little.
 """
@@ -35,12 +39,12 @@ class JobRequest:
     memory: str = ""
     """PassResult.memory of the last pass; "" if there is none."""
     node_unchanged: bool = False
-    """Whether the Node is watched, and is as the last pass has left it."""
+    """Whether the Node is watched, and has not changed since the last pass."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceConfig:
-    """What the resident process needs of the configuration: the events that concern it, and some of its values."""
+    """The part of the configuration that the resident process needs."""
 
     subsystems: tuple[str, ...] = ()
     """udev subsystems."""
@@ -51,7 +55,7 @@ class ServiceConfig:
     detectors_timeout: float = 0.0
     """Seconds that the detectors of a pass may take in total."""
     resync: float = 3600.0
-    """Seconds between two passes without an event. They refresh the condition's heartbeat."""
+    """Seconds between two passes without an event. Such a pass refreshes the condition's heartbeat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +65,12 @@ class Probed:
 
 @dataclass(frozen=True, slots=True)
 class ConfigFiles:
-    """The files of the configuration, as a check has read them."""
+    """The files of the configuration at the time of a check."""
 
     path: str | None
-    """The file or folder that the command line selects, absolute; None: it selects none, so the usual places count."""
+    """The absolute path of the file or folder that the command line selects; None for the usual places."""
     stamps: Mapping[str, str] | None
-    """Path of each file -> its date and size, as text; None if a folder could not be read."""
+    """Path of each file -> its modification time and size, as text; None if a folder could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +78,15 @@ class CheckResult:
     """A check of the configuration has ended."""
 
     config: ServiceConfig | None = None
-    """None: the configuration of the previous check stays active."""
+    """None if the configuration of the previous check stays active."""
     error: str = ""
-    """Why the check failed and must be retried; empty if it did not fail."""
+    """Why the check failed and must be retried; "" if it did not fail."""
     configuration_errors: tuple[str, ...] = ()
-    """Each with its file and line."""
+    """The errors in the configuration, each with its file and line."""
     previous_active: bool = False
-    """Whether the configuration errors come from a reload, so that the previous configuration stays active."""
+    """Whether the previous configuration stays active, because a reload has found errors."""
     files: ConfigFiles | None = None
-    """None: the check has failed."""
+    """None if the check has failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,24 +94,23 @@ class PassResult:
     """A reconcile pass has ended."""
 
     error: str = ""
-    """Why the pass has failed; "" if it has not. The next two fields are about this error."""
+    """Why the pass has failed; "" if it has not."""
     cause: RetryCause = RetryCause.OTHER
+    """The cause of the error."""
     retry_after: float = 0.0
-    """The API server's Retry-After in seconds."""
+    """The API server's Retry-After in seconds, if the pass has failed."""
     memory: str = ""
     """What this pass leaves for the next one (worker/pass_memory.py)."""
     requeue_after: float | None = None
-    """Seconds until the pass that this one requests; None: it requests none."""
+    """Seconds until the next pass that this pass requests; None if it requests no pass."""
     start_in: float | None = None
-    """This pass has only read the machine. Seconds until the first pass that needs the Node (start_jitter). None: this
-    pass was an ordinary one."""
+    """Seconds until the first pass that reads the Node (start_jitter). Set only if this pass has read no Node."""
     credential_files: tuple[str, ...] = ()
-    """The files with the credentials that the pass has used or, after an error, those of which a change may end the
-    error."""
+    """The files with the credentials that the pass has used. After an error: those whose change may end the error."""
     node: str | None = None
-    """The Node as the pass has left it, as NodeSeen.fingerprint; None: the pass has not read it."""
+    """The Node's fingerprint after the pass, as in NodeSeen; None if the pass has not read the Node."""
     changed: bool = True
-    """Whether a reading differs from that of the pass before."""
+    """Whether a reading differs from that of the last pass."""
     written: bool = False
     """Whether the pass wrote the Node."""
     status: str = ""
@@ -116,25 +119,25 @@ class PassResult:
 
 @dataclass(frozen=True, slots=True)
 class MetricsResult:
-    """What became of the metrics file, and of files at earlier paths, which are removed."""
+    """The result of writing the metrics file, and of removing files at earlier paths."""
 
     path: str
     error: str = ""
-    """Why a file could not be written or removed; "" if nothing is wrong."""
+    """Why a file could not be written or removed; "" if there was no error."""
     advice: str = ""
     """How to fix the error."""
 
 
 NO_METRICS = MetricsResult("")
-"""No metrics file is configured, and none had to be removed."""
+"""The result if no metrics file is configured, and no file had to be removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeToWatch:
-    """The Node that the pass has used, and the credentials for it. The watcher watches the Node with them."""
+    """The Node that the watcher must watch, with the credentials that the pass has used."""
 
     target: str = field(repr=False)
-    """A WatchTarget (model/watch_target.py) as JSON. The resident process passes it on, and does not parse it."""
+    """A WatchTarget (model/watch_target.py) as JSON. The resident process does not parse it."""
 
 
 Message: TypeAlias = Probed | CheckResult | NodeToWatch | PassResult | MetricsResult
@@ -143,10 +146,10 @@ Message: TypeAlias = Probed | CheckResult | NodeToWatch | PassResult | MetricsRe
 
 @dataclass(frozen=True, slots=True)
 class NodeSeen:
-    """The watcher has seen the Node, or a change of it."""
+    """The watcher has seen the Node, or a change of the Node."""
 
     fingerprint: str
-    """As model/fingerprint.py defines it; "" if the Node does not exist."""
+    """The Node's fingerprint (model/fingerprint.py); "" if the Node does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,16 +157,16 @@ class NotWatched:
     """The Node is not watched now. The watcher tries again."""
 
     reason: str
-    """What is missing, and how to get it."""
+    """Why the Node is not watched, and how to fix it."""
     look_now: bool = False
-    """Whether a pass should look at the Node at once: a change may have been missed, or the credentials have ended."""
+    """Whether a pass should read the Node at once: a change may have been missed, or the credentials have expired."""
 
 
 WatcherMessage: TypeAlias = NodeSeen | NotWatched
 """A line of the watcher's standard output."""
 
 EARLY = "early"
-"""An argument for a worker that is started before its pass is due, so that it imports everything meanwhile."""
+"""The argument of a worker that starts before its pass is due. The worker then imports the modules for the pass."""
 
 SERVICE_STATUS = "service.json"
 """The file in the runtime directory with the status of the resident process."""
@@ -171,29 +174,29 @@ SERVICE_STATUS = "service.json"
 
 @dataclass(frozen=True, slots=True)
 class ServiceStatus:
-    """service.json: the resident process's state."""
+    """The content of service.json: the status of the resident process."""
 
     pid: int
     next_reconcile: float
     """When the next pass is due, in seconds since the epoch."""
     overdue_at_uptime: float
-    """The uptime in seconds by which the file is written again, unless the process is stuck."""
+    """The uptime in seconds before which the process writes the file again, unless the process is stuck."""
     error: str = ""
     """The errors of the last check and of the last pass."""
     event_source_errors: tuple[str, ...] = ()
     configuration_errors: tuple[str, ...] = ()
-    """As in CheckResult, from the last check; so are previous_active and configuration_files."""
+    """From the last CheckResult, like previous_active and configuration_files."""
     previous_active: bool = False
     configuration_files: ConfigFiles | None = None
     metrics_error: str = ""
+    """From the last MetricsResult, like metrics_advice."""
     metrics_advice: str = ""
-    """As in MetricsResult.advice, from the last pass."""
     pass_running: bool = False
     """Whether a worker for any job is running or about to run."""
     watched_since: float | None = None
-    """Since when the Node has been watched, in seconds since the epoch; None: it is not watched."""
+    """Since when the Node has been watched, in seconds since the epoch; None if the Node is not watched."""
     not_watched: str = ""
-    """Why the Node is not watched; empty if it is, or if the watch has not begun yet."""
+    """Why the Node is not watched; "" if the Node is watched, or if the watch has not begun yet."""
     slow_activity: Activity | None = None
     """The activity of a worker that has run longer than worker_process.SLOW; None if there is none."""
     slow_since: float = 0.0
@@ -201,4 +204,4 @@ class ServiceStatus:
 
 
 NO_STATUS = ServiceStatus(pid=0, next_reconcile=0.0, overdue_at_uptime=0.0)
-"""In place of a status if there is none."""
+"""Stands for a missing status."""

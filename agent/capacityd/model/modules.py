@@ -23,9 +23,9 @@ PACKAGES = {
 }
 """Module -> what pip installs for it, quoted for a shell where necessary."""
 OPTIONAL = ("prometheus_client",)
-"""Modules that only metrics need: the service starts without them."""
+"""Modules that only metrics need. The service starts without them."""
 COMMANDS_ONLY = ("tabulate",)
-"""Modules that only users' commands need: for tables."""
+"""Modules that only users' commands need."""
 _INCLUDED_IN_PYTHON = ("tomli",) if sys.version_info >= (3, 11) else ()  # as tomllib
 SERVICE_MODULES = tuple(
     module for module in PACKAGES if module not in (*OPTIONAL, *COMMANDS_ONLY, *_INCLUDED_IN_PYTHON)
@@ -45,9 +45,9 @@ def require_service_modules() -> None:
 
 
 def import_failure(error: Exception) -> CapacitydError | None:
-    """Explains why an import failed; None if the error is not that of an import.
+    """The message about a failed import; None if the error has another origin.
 
-    A library that does not fit another one, or this Python, may raise any exception while it is imported.
+    A library that does not fit another library, or this version of Python, may raise any exception during its import.
     """
     if isinstance(error, ImportError | SyntaxError) or any(map(_is_import, walk_tb(error.__traceback__))):
         return _failure(error)
@@ -55,7 +55,7 @@ def import_failure(error: Exception) -> CapacitydError | None:
 
 
 def _is_import(step: tuple[FrameType, int]) -> bool:
-    """Whether a step of a traceback runs the code of a library's module itself, not of one of its functions."""
+    """Whether a step of a traceback runs the top-level code of a library's module, as an import does."""
     frame, _line = step
     is_library = _package_of(frame) not in ("capacityd", "__main__")
     is_module_itself = frame.f_code.co_name == "<module>"
@@ -75,7 +75,7 @@ def _failure(error: Exception) -> CapacitydError:
         return CapacitydError(f"capacityd is not completely installed: {error}. Install it again")
     if module in PACKAGES and isinstance(error, ModuleNotFoundError):
         return _missing([module])
-    # What is missing or damaged is one of PACKAGES, a dependency of one, or a shared library such as libudev.
+    # The error may be in one of PACKAGES, in a dependency of a package, or in a shared library such as libudev.
     python = f"{sys.executable} (Python {sys.version.split()[0]})"
     text = f"a library that capacityd needs is missing or damaged, in {python}: {error}"
     frames = [frame for frame, _ in walk_tb(error.__traceback__)]
@@ -91,7 +91,7 @@ def _failure(error: Exception) -> CapacitydError:
 
 
 def _missing(names: Sequence[str]) -> CapacitydError:
-    """The error for these missing PACKAGES; names contains at least one."""
+    """The error for missing modules. names: at least one key of PACKAGES."""
     debian = " ".join(map(debian_package, names))
     pip = " ".join(PACKAGES[name] for name in names)
     modules = "module" if len(names) == 1 else "modules"

@@ -1,6 +1,6 @@
-"""The Node: its state, a patch of it, and the interface that reads and writes it. Nothing here decides.
+"""The Node: its state, a patch, and the interface that reads and writes the Node.
 
-A number on the Node is *stored*: in capacity and allocatable, or in a label. A number in the annotation is *published*.
+A number in capacity and allocatable, or in a label, is *stored*. A number in the annotation is *published*.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from capacityd.model.key import Key
 from capacityd.model.quantity import number_in
 
 ANNOTATION = "capacityd/published"
-"""The annotation on the Node with the published numbers: JSON, a flat map (model/published.py)."""
+"""The annotation on the Node with the published numbers, as a flat JSON object (model/published.py)."""
 
 CONFIGURATION_ANNOTATION = "capacityd/configuration"
-"""The annotation on the Node with a short hash of the effective configuration. It shows whether a rollout is done."""
+"""The annotation on the Node with a short hash of the configuration. The hash shows whether a rollout is finished."""
 
 CONDITION = "CapacityPublished"
 """The type of capacityd's Node condition."""
 
 
 class ConditionReason(str, Enum):
-    """The reasons of capacityd's Node condition, most urgent first. All but the last set its status to False."""
+    """The reasons of capacityd's Node condition, most urgent first. The condition is True only for PUBLISHED."""
 
     CONFIGURATION_REJECTED = "ConfigurationRejected"  # the configuration has an error, or configures nothing
     OVERWRITTEN = "Overwritten"  # another writer keeps changing what is published
     UNKNOWN = "Unknown"  # a resource could not be read
-    REFUSED = "Refused"  # a key is not capacityd's
+    REFUSED = "Refused"  # a configured key is not capacityd's
     DENIED = "Denied"  # the API server or a policy rejects a number, or stores something else
     BELOW_EXPECTED = "BelowExpected"  # a resource is less than `expect`
     PUBLISHED = "Published"
@@ -45,25 +45,25 @@ class Condition:
     heartbeat: float | None = None
     """lastHeartbeatTime, in seconds since the epoch; None if it is missing or damaged."""
     transition: str = ""
-    """lastTransitionTime as text; "" if it is missing, or is the heartbeat's time."""
+    """lastTransitionTime as text; "" if it is missing, or equals the heartbeat."""
 
     def says(self, other: Condition) -> bool:
-        """Whether both conditions say the same, whatever their times."""
+        """Whether both conditions say the same. Their times are ignored."""
         return (self.status, self.reason, self.message) == (other.status, other.reason, other.message)
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What the Node stores under a key, as text; None: nothing. Whole numbers are in plain digits.
+    """What the Node stores under a key, as text; None if nothing is stored. Whole numbers are in plain digits.
 
-    A label has one place only, so both fields are its value.
+    Both fields contain the value of a label, because a label has only one value.
     """
 
     capacity: str | None
     allocatable: str | None
 
     def equals(self, number: int | None) -> bool:
-        """Whether every place of the key has this number; None: whether every place is empty."""
+        """Whether both fields are this number. If the number is None, whether both fields are empty."""
         text = None if number is None else str(number)
         return self.capacity == text and self.allocatable == text
 
@@ -75,12 +75,12 @@ class Stored:
 
     @property
     def number(self) -> int | None:
-        """The number in capacity, or in the label; None if there is none, or no whole number."""
+        """The number in capacity or in the label; None if it is missing, or is not a whole number."""
         return number_in(self.capacity or "")
 
     @property
     def largest(self) -> int:
-        """The larger number of both places; an empty place, and a text that is no whole number, count as 0."""
+        """The larger of capacity and allocatable. A value that is missing, or is not a whole number, counts as 0."""
         return max(number_in(text or "") or 0 for text in (self.capacity, self.allocatable))
 
 
@@ -91,23 +91,23 @@ class NodeState:
     name: str
     uid: str = ""
     resource_version: str = ""
-    """Changes with each write to the Node, by any writer; "" if unknown."""
+    """The Node's version, which changes with each write by any writer; "" if unknown."""
     capacity: Mapping[str, str] = field(default_factory=dict)
-    """Name -> quantity. Whole numbers are in plain digits: the API server stores 1000 as 1k."""
+    """Name -> quantity. Whole numbers are in plain digits, although the API server stores 1000 as 1k."""
     allocatable: Mapping[str, str] = field(default_factory=dict)
-    """As capacity. The scheduler places pods by it."""
+    """Name -> quantity, as the scheduler uses it. Whole numbers are in plain digits."""
     labels: Mapping[str, str] = field(default_factory=dict)
     annotation: str | None = None
     """The annotation ANNOTATION; None if absent."""
     configuration: str | None = None
     """The annotation CONFIGURATION_ANNOTATION; None if absent."""
     conditions: tuple[Condition, ...] = ()
-    """The conditions of capacityd's type: more than one only if another writer has added one."""
+    """The conditions of capacityd's type. There are several only if another writer has added one."""
     machine_id: str = ""
     system_uuid: str = ""
     """The UUID that the kubelet has read from the machine's firmware; "" if unknown."""
     fingerprint: str = ""
-    """The hash by which the service recognizes the Node as a pass has left it (model/fingerprint.py)."""
+    """A hash that shows whether the Node has changed (model/fingerprint.py)."""
 
     def stored(self, key: Key) -> Stored:
         """What is stored under a key."""
@@ -122,11 +122,11 @@ class NodeState:
         return self.conditions[0] if self.conditions else None
 
     def says(self, condition: Condition) -> bool:
-        """Whether this is what the Node's condition says, and there is only one."""
+        """Whether the Node has exactly one condition of capacityd's type, and it says the same as this condition."""
         return len(self.conditions) == 1 and self.conditions[0].says(condition)
 
     def after(self, patch: Patch) -> NodeState:
-        """The Node as this patch should leave it. Its version is unknown."""
+        """The Node after this patch. Its resource version is unknown."""
         annotations = {ANNOTATION: self.annotation, CONFIGURATION_ANNOTATION: self.configuration, **patch.annotations}
         conditions = () if patch.removes_conditions else self.conditions
         if patch.condition is not None:
@@ -144,19 +144,21 @@ class NodeState:
 
 
 def _merged(stored: Mapping[str, str], numbers: Mapping[str, int | None]) -> dict[str, str]:
-    """A map of the Node with these numbers; None removes a name."""
+    """The stored map with these numbers. The number None removes a name."""
     merged = {name: text for name, text in stored.items() if name not in numbers}
     return merged | {name: str(number) for name, number in numbers.items() if number is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A change of the Node and its status, all or nothing. The API server rejects it if anybody has written the Node
-    since it was read. Where a value is None, the name is removed."""
+    """A change of the Node and its status. A value of None removes its name.
+
+    The API server stores the whole patch or nothing. It rejects the patch if the Node has changed since it was read.
+    """
 
     uid: str
     resource_version: str
-    """Of the Node as it was read."""
+    """The resource version of the Node when it was read."""
     capacity: Mapping[str, int | None] = field(default_factory=dict)
     allocatable: Mapping[str, int | None] = field(default_factory=dict)
     labels: Mapping[str, int | None] = field(default_factory=dict)
@@ -164,7 +166,7 @@ class Patch:
     removes_conditions: bool = False
     """Whether all conditions of capacityd's type are removed first."""
     condition: Condition | None = None
-    """The condition to set; None: none is set."""
+    """The condition to set; None to set no condition."""
 
     @property
     def is_empty(self) -> bool:
@@ -189,7 +191,7 @@ class Node(Protocol):
     """A Node. Every method may send requests to the API server, and raise NodeError."""
 
     def identify(self) -> str:
-        """Returns the Node's name: that of the Node which read() and write() are about."""
+        """Returns the name of the Node that read() and write() use."""
 
     def read(self) -> NodeState:
         """Reads the Node."""
@@ -197,8 +199,8 @@ class Node(Protocol):
     def write(self, patch: Patch) -> NodeState:
         """Patches the Node, and returns the patched Node.
 
-        Raises NodeConflict if the Node has changed since it was read, NodeRejected if the content of the patch is
-        denied, NodeUnreachable if it is not known whether the Node has been patched.
+        Raises NodeConflict if the Node has changed since it was read, NodeRejected if the API server denies the content
+        of the patch, and NodeUnreachable if it is not known whether the patch was stored.
         """
 
     def report(self, event: Event, state: NodeState) -> None:

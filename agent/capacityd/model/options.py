@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The options that select a machine, a configuration and a Node. None: the default."""
+    """The options that select a machine, a configuration and a Node. None selects the default."""
 
     config: str | None = None
     """A configuration file or folder."""

@@ -1,8 +1,8 @@
-"""How soon a pass tries again after something went wrong. Pure.
+"""How soon a pass tries again after something went wrong.
 
-The pause is a tenth of the time for which the cause has lasted, at least the cause's shortest pause, and at most ten
-minutes. An event that may end the cause ends the pause. So after a cause has gone, its effect ends within a minute, or
-within a tenth of the time for which the cause lasted. The number of attempts does not count.
+The pause is a tenth of the time for which the problem has lasted. It is at least the shortest pause for the cause, and
+at most ten minutes. An event that may end the problem ends the pause. So after a problem has ended, its effect lasts at
+most a minute, or a tenth of the time for which the problem lasted. The number of attempts does not matter.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ LONGEST_PAUSE = 600.0
 """Seconds."""
 
 _SHARE = 0.1
-"""The pause, as a share of the time for which the cause has lasted."""
+"""The pause, as a share of the time for which the problem has lasted."""
 
 SHORTEST_PAUSE: dict[RetryCause, float] = {
     RetryCause.UNREACHABLE: 4.0,  # while a machine boots, its API server is soon reachable
@@ -24,13 +24,13 @@ SHORTEST_PAUSE: dict[RetryCause, float] = {
 
 
 LONGEST_RETRY_AFTER = 60.0
-"""Seconds. A server's Retry-After counts up to this time: a proxy may ask for a day (pulumi/pulumi#24168)."""
+"""Seconds. A longer Retry-After is cut to this time, because a proxy may ask for a day (pulumi/pulumi#24168)."""
 
 
 def pause(cause: RetryCause, wrong_for: float, retry_after: float = 0.0) -> float:
     """Returns the seconds until the next attempt.
 
-    wrong_for: the seconds for which the cause has lasted. retry_after: the server's Retry-After in seconds.
+    wrong_for: the seconds for which the problem has lasted. retry_after: the server's Retry-After in seconds.
     """
     shortest = max(SHORTEST_PAUSE[cause], min(retry_after, LONGEST_RETRY_AFTER))
     return min(max(wrong_for * _SHARE, shortest), LONGEST_PAUSE)

@@ -1,4 +1,4 @@
-"""A plan for a Node: what happens to each key, what is wrong, and what is written. Nothing here decides."""
+"""A plan for a Node: what happens to each key, what is wrong, and what is written."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Change:
     stored: Stored
     """What the Node stores before the plan."""
     desired: int | None
-    """What the Node should store now; None: nothing. If the key is refused: what capacityd would publish."""
+    """The number that the Node should store; None for no number. For a refused key: what capacityd would publish."""
     published: int | None
-    """The number in the annotation after the plan; None: the annotation does not list the key."""
+    """The number in the annotation after the plan; None if the annotation does not list the key."""
     reason: str
 
     @property
     def summary(self) -> str:
-        """The change as text, for Events and the journal. If only allocatable changes, the reason says so."""
+        """The change as text, for Events and the journal. If only allocatable changes, the text has no numbers."""
         old = self.stored.capacity or "none"
         new = "none" if self.desired is None else str(self.desired)
         if old == new:
@@ -59,7 +59,7 @@ _PROBLEMS = {
     ConditionReason.DENIED: "denied",
     ConditionReason.BELOW_EXPECTED: "below expected",
 }
-"""Reason -> how a text introduces what is wrong."""
+"""Reason -> the words for it in texts for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Trouble:
     text: str
     """What is wrong, for people."""
     key: Key | None = None
-    """The key that it is about; None: the Node or the configuration as a whole."""
+    """The key in trouble; None if the trouble concerns the Node or the configuration as a whole."""
 
     @property
     def problem(self) -> str:
@@ -100,19 +100,19 @@ class Plan:
     """The Node before the plan."""
     changes: tuple[Change, ...]
     patch: Patch | None
-    """What is written; None: nothing."""
+    """What is written; None if nothing is written."""
     published: Mapping[Key, int]
-    """The annotation after the plan. While a limit holds back the plan: as if it did not."""
+    """The content of the annotation after the plan. The limit of writes does not count here."""
     troubles: tuple[Trouble, ...] = ()
-    """What is wrong with the Node once the plan is carried out."""
+    """What is wrong with the Node after the plan."""
     waits: tuple[Wait, ...] = ()
-    """The limits that hold something back."""
+    """The waits of the changes that a limit holds back."""
     lower_since: Mapping[Key, float] = field(default_factory=dict)
-    """Key -> the uptime since when a reduction of its number has been due."""
+    """Key -> the uptime in seconds at which its reduction became due."""
     is_limited: bool = False
     """Whether the limit of writes holds back the whole plan."""
     due: tuple[Key, ...] = ()
-    """Denied changes that are to be tried again, each alone."""
+    """The keys of denied changes that must now be tried again, each alone."""
     needs_device_plugins: bool = False
     """Whether a key is refused only because the list of device plugins can't be read."""
 
@@ -122,7 +122,7 @@ class Plan:
         return tuple(change for change in self.changes if change.action.writes)
 
     def with_written(self, written: Mapping[Key, Change]) -> Plan:
-        """The plan, with the changes that the same pass made before this plan. A change that this plan makes wins."""
+        """The plan with the changes that earlier plans of the pass have written. A change of this plan wins."""
         changes = [change if change.action.writes else written.get(change.key, change) for change in self.changes]
         gone = [change for key, change in written.items() if key not in {change.key for change in self.changes}]
         return replace(self, changes=tuple(sorted((*changes, *gone), key=lambda change: change.key)))

@@ -1,6 +1,6 @@
-"""The annotation that says which keys of the Node are capacityd's, and with which numbers. Pure.
+"""The annotation that lists capacityd's keys and their published numbers.
 
-Everybody who may patch Nodes may have written the annotation, so only valid entries count.
+Anybody who may patch Nodes can write the annotation, so invalid entries are ignored.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from capacityd.model.quantity import LARGEST_QUANTITY, name_problem
 
 
 def published_in(annotation: str | None) -> dict[Key, int]:
-    """Key -> published number, from the annotation's text; None: the Node has no annotation.
+    """Key -> published number, from the annotation's text. Skips invalid entries.
 
-    Skips what capacityd can't have written.
+    annotation: None if the Node has no annotation.
     """
     published: dict[Key, int] = {}
     for text, number in _content(annotation).items():
@@ -28,7 +28,7 @@ def published_in(annotation: str | None) -> dict[Key, int]:
 
 
 def annotation_text(published: Mapping[Key, int]) -> str | None:
-    """The annotation's text for these numbers; None: no annotation is needed."""
+    """The annotation's text for these numbers; None if no annotation is needed."""
     if not published:
         return None
     content = {str(key): number for key, number in published.items()}
@@ -36,7 +36,7 @@ def annotation_text(published: Mapping[Key, int]) -> str | None:
 
 
 def why_unreadable(annotation: str | None) -> str:
-    """Why an annotation can't be read, wholly or in part; "" if it can, or if there is none."""
+    """Why an annotation, or a part of it, can't be read; "" if it can be read or is missing."""
     if annotation is None:
         return ""
     if _parsed(annotation) is None:
@@ -46,7 +46,7 @@ def why_unreadable(annotation: str | None) -> str:
 
 
 def is_annotated(annotation: str | None, published: Mapping[Key, int]) -> bool:
-    """Whether an annotation says exactly this, and nothing else."""
+    """Whether the annotation contains exactly these numbers."""
     if not published:
         return annotation is None
     has_nothing_else = len(_content(annotation)) == len(published)
@@ -54,12 +54,12 @@ def is_annotated(annotation: str | None, published: Mapping[Key, int]) -> bool:
 
 
 def _content(annotation: str | None) -> dict[str, object]:
-    """The annotation's JSON object; empty if the annotation is missing, or is no JSON object."""
+    """The annotation's JSON object; empty if the annotation is missing, or is not a JSON object."""
     return _parsed(annotation) or {}
 
 
 def _parsed(annotation: str | None) -> dict[str, object] | None:
-    """The annotation's JSON object; None if the annotation is missing, or is no JSON object."""
+    """The annotation's JSON object; None if the annotation is missing, or is not a JSON object."""
     try:
         content = json.loads(annotation or "")
     except (ValueError, RecursionError):

@@ -13,14 +13,14 @@ from capacityd.model.quoting import length_text
 LARGEST_QUANTITY = 2**63 - 1
 """The largest quantity that the scheduler and the kubelet can count (int64). The API server accepts larger ones."""
 _QUANTITY = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4})|([numkMGTPE]|[KMGTPE]i|))")
-_MAX_DIGITS = 30  # including zeros in front; int() of a much longer text takes long
+_MAX_DIGITS = 30  # including leading zeros; int() is slow for much longer texts
 _POWERS_OF_TEN = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
 def parse_quantity(text: str) -> tuple[int, int]:
-    """A quantity as an exact (numerator, denominator). Raises ValueError if the text is not a quantity."""
+    """The exact numerator and denominator of a quantity. Raises ValueError if the text is not a quantity."""
     match = _QUANTITY.fullmatch(text)
     if match is None:
         raise ValueError(f'"{text}" is not a quantity')
@@ -52,15 +52,16 @@ def whole_quantity(text: str) -> int | None:
 
 
 def number_in(text: str) -> int | None:
-    """The number in a text of at most 20 decimal digits, enough for any number of 64 bits; None for any other text."""
+    """The number in a text of at most 20 decimal digits; None for any other text. A number of 64 bits fits."""
     is_number = text.isascii() and text.isdigit() and len(text) <= 20
     return int(text) if is_number else None
 
 
 def plain(text: str | None) -> str:
-    """A stored quantity in plain digits: "10k" as 10000, None and "" as "none".
+    """A stored quantity in plain digits: "10k" becomes "10000", and None and "" become "none".
 
-    A text that is no whole number is unchanged. So is a number of more than 64 bits: it may have thousands of digits.
+    Texts that are not whole numbers stay as they are. So do numbers of more than 64 bits, which may have thousands of
+    digits.
     """
     if not text:
         return "none"
@@ -92,11 +93,11 @@ def countable(number: int) -> bool:
 def storable(number: int) -> bool:
     """Whether the API server accepts a whole number from 0 to LARGEST_QUANTITY as a quantity.
 
-    The API server checks that the number's thousandths are a multiple of 1000 (ValidateResourceQuantityValue). It
-    computes them in 64 bits. Above LARGEST_QUANTITY / 1000, this overflows: the API server rejects nearly every number,
-    and the rest of the patch with it.
+    The API server checks that the number's thousandths are a multiple of 1000 (ValidateResourceQuantityValue). The
+    thousandths of a number above LARGEST_QUANTITY / 1000 overflow 64 bits. So the API server rejects nearly every such
+    number, and the whole patch with it.
     """
-    thousandths = (number * 1000 + 2**63) % 2**64 - 2**63  # as an int64, which overflows into the negative
+    thousandths = (number * 1000 + 2**63) % 2**64 - 2**63  # as an int64 that overflows
     return thousandths % 1000 == 0
 
 

@@ -1,6 +1,6 @@
-"""Text that was read, for `probe --explain`, and its length, for the messages that anybody may read.
+"""Quotes text from the machine for `probe --explain`. Messages that anybody may read contain only the text's length.
 
-Such text may be another user's secret: a link may lead to a file of root, and a program may print its password.
+The text may be another user's secret: a link may lead to a file of root, and a program may print its password.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ def shortened(text: str) -> str:
 
 
 def length_text(text: str) -> str:
-    """The length of a text, for a message that must not contain it."""
+    """The length of a text, for a message that must not contain the text."""
     return plural(len(text), "character")
 
 
 def how_to_see(detail: str) -> str:
-    """The end of a message about a reading: how to see the text that could not be used; "" if there is none."""
+    """The end of a message about a reading: how to see the detail; "" if there is no detail."""
     return '; "sudo capacityd probe --explain" shows the text' if detail else ""

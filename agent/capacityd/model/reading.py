@@ -18,14 +18,14 @@ class Contribution:
     note: str = ""
     """How the amount came about, for people."""
     detail: str = ""
-    """What the device or program says beside the number. Filled in only with --explain."""
+    """The rest of what the device or program says. Filled in only with --explain."""
     valid_for: float | None = None
-    """As in Quantity: seconds until the resource must be read again. None: no limit."""
+    """Seconds until the resource must be read again; None for no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A key of the configuration and its comparison with a device or with the machine."""
+    """The comparison of a key of the configuration with a device or with the machine."""
 
     key: str
     value: str
@@ -53,18 +53,18 @@ class Rejection:
     reason: str
     """The rule that excludes the device."""
     mismatches: tuple[Compared, ...] = ()
-    """The first key that does not match in each of the resource's tables; empty if an `except` table excludes the
+    """For each table of the resource, the first key that does not match. Empty if an `except` table excludes the
     device."""
 
 
 @dataclass(frozen=True, slots=True)
 class Undetermined:
-    """A device of which it is unknown whether it counts, or how much it counts."""
+    """A device that perhaps counts, or whose amount is unknown."""
 
     device: str
     reason: str
     advice: str
-    """How to resolve this."""
+    """How to fix the problem."""
     detail: str = ""
     """The text that could not be used."""
 
@@ -74,14 +74,14 @@ class Explanation:
     """The details that `probe --explain` adds to a reading. They may quote any file that this user may read."""
 
     detail: str = ""
-    """The text that could not be used, if the problem does not depend on a device."""
+    """The text that could not be used, if the problem does not concern a single device."""
     when: tuple[Compared, ...] = ()
     """The tests of `when`, if at least one failed."""
     undetermined: tuple[Undetermined, ...] = ()
     counted: tuple[Contribution, ...] = ()
     """The matching devices, if the resource is unknown."""
     advice: str = ""
-    """How to fix a problem that does not depend on a device."""
+    """How to fix a problem that does not concern a single device."""
     hints: tuple[str, ...] = ()
     """Probable mistakes in the configuration."""
 
@@ -100,7 +100,7 @@ class Quantity:
     warning: str = ""
     explanation: Explanation | None = None
     valid_for: float | None = None
-    """Seconds until the resource must be read again, because its source is too old then. None: no limit."""
+    """Seconds until the resource must be read again, because its source is then too old; None for no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,8 @@ class Absent:
     rejections: tuple[Rejection, ...] = ()
     explanation: Explanation | None = None
     applies: bool = True
-    """False: the configuration excludes this machine, as `when` can, so no hardware is missing."""
+    """Whether the resource applies to this machine. If the configuration excludes the machine (`when`), no hardware is
+    missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,7 @@ class Unknown:
     outcome: ClassVar[str] = "unknown"  # as in JSON and metrics
 
     reason: str
-    """For people; programs decide by the cause."""
+    """The reason as text for people. Programs use the cause."""
     cause: Cause = Cause.UNREADABLE
     rejections: tuple[Rejection, ...] = ()
     explanation: Explanation | None = None
@@ -140,14 +141,14 @@ def reading_text(reading: Reading | None) -> str:
 
 
 def without_details(reading: Reading) -> Reading:
-    """The reading without its devices and its explanation: what the service keeps of it."""
+    """The part of a reading that the service keeps: without devices and without the explanation."""
     if isinstance(reading, Quantity):
         return replace(reading, contributions=(), rejections=(), explanation=None, valid_for=None)
     return replace(reading, rejections=(), explanation=None)
 
 
 def is_below(reading: Reading, expected: int | None) -> bool:
-    """Whether the machine has less than expected. False for an unknown reading, and if `when` excludes the machine."""
+    """Whether the machine has less than expected; False if the reading is unknown, or `when` excludes the machine."""
     if expected is None or isinstance(reading, Unknown):
         return False
     if isinstance(reading, Absent):
@@ -156,7 +157,7 @@ def is_below(reading: Reading, expected: int | None) -> bool:
 
 
 def reading_as_dict(name: str, reading: Reading) -> dict[str, object]:
-    """The fields name, outcome, quantity, cause, reason, contributions; with --explain also rejected and explanation.
+    """The reading for JSON output. With --explain, it has the additional fields rejected and explanation.
 
     The reason of a quantity is its warning.
     """

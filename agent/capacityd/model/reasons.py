@@ -1,4 +1,4 @@
-"""What the service does and why: a worker's jobs and activities, reasons for a pass, causes of a retry, kernel events.
+"""What the service does, and why: a worker's jobs and activities, reasons for passes, causes of retries, kernel events.
 
 The resident process imports this module, so the module imports little.
 """
@@ -20,7 +20,7 @@ class PassReason(str, Enum):
 
     CONFIG = "configuration"  # the configuration was checked again
     CREDENTIALS = "credentials"  # a file with credentials has changed
-    DEVICES = "devices"  # a device has changed, according to udev, or an event of the machine may have been lost
+    DEVICES = "devices"  # udev reports a changed device, or an event of the machine may have been lost
     FILE = "file"  # a file that a resource is read from has changed
     MOUNTS = "mounts"  # a file system was mounted or unmounted, or a swap area was added or removed
     NETWORK = "network"  # a link, an address, a route, or a rule that selects routes may have changed
@@ -42,7 +42,7 @@ class Activity(str, Enum):
 
 
 class RetryCause(str, Enum):
-    """Why a pass has failed, as far as it decides when capacityd tries again (model/pace.py)."""
+    """The cause of a failed pass. The cause decides how soon capacityd tries again (model/pace.py)."""
 
     UNREACHABLE = "unreachable"  # no response, or the API server is overloaded
     CONFLICT = "conflict"  # another writer changes the Node before each write

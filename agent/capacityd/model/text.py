@@ -1,6 +1,6 @@
-"""Makes text from devices, files and servers safe for terminals, logs and JSON; and formats durations for people.
+"""Makes text from devices, files and servers safe for terminals, logs and JSON. Also formats durations for people.
 
-Unprintable bytes and characters become escapes such as \\x1b. A configuration matches the text as it is printed.
+Unprintable bytes and characters become escapes such as \\x1b. The tests of a configuration see the escaped text.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ def printable(raw: bytes | str) -> str:
 
 
 def _escape(char: str) -> str:
-    if "\udc80" <= char <= "\udcff":  # what surrogateescape makes of a byte that is not UTF-8, as in a file name
+    if "\udc80" <= char <= "\udcff":  # surrogateescape has decoded a byte that is not UTF-8
         return f"\\x{ord(char) - 0xDC00:02x}"
     return char.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
 def strip_control(text: str) -> str:
-    """Printable text without white space and escaped control characters at both ends."""
+    """Removes white space and escaped control characters at both ends of a printable text."""
     return _CONTROL_AT_ENDS.sub("", text)
 
 

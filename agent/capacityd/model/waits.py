@@ -1,4 +1,4 @@
-"""Why and until when a pass waits: one type, and one text for `plan`, `status`, the journal and JSON."""
+"""Why and until when a pass waits. `plan`, `status`, the journal and JSON show the same text."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from capacityd.model.text import duration_text
 
 
 class WaitReason(str, Enum):
-    """The action that is delayed, and why. The values are the same in JSON."""
+    """What is delayed, and why. The values are the same in JSON."""
 
-    LOWER_AFTER = "lower_after"  # no lower number is written yet: it may be temporary
-    RATE_LIMIT = "rate_limit"  # the Node is not written: it has been written often lately
-    DENIED = "denied"  # a number or the condition is not tried again yet: the API server has denied it
-    READ = "read"  # a resource, the list of device plugins or an overwritten Node is not read again yet
-    START_JITTER = "start_jitter"  # the Node is not read for the first time yet: a whole fleet may have started
+    LOWER_AFTER = "lower_after"  # a lower number is written later, because it may be temporary
+    RATE_LIMIT = "rate_limit"  # the Node is written later, because it has been written often
+    DENIED = "denied"  # a denied number or condition is tried again later
+    READ = "read"  # a resource, the list of device plugins or an overwritten Node is read again later
+    START_JITTER = "start_jitter"  # the Node is first read later, because many machines may start at the same time
 
 
 _TEXTS = {
@@ -26,7 +26,7 @@ _TEXTS = {
     WaitReason.READ: "read again in {}",
     WaitReason.START_JITTER: "the Node is first read in {} (start_jitter)",
 }
-"""Reason -> text. {} is the time that is left."""
+"""Reason -> text. {} stands for the remaining time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +37,18 @@ class Wait:
     """Seconds of uptime."""
     reason: WaitReason
     key: Key | None = None
-    """The key that waits; None: the Node, its condition or its annotations wait."""
+    """The key that waits; None if the whole Node, its condition or its annotations wait."""
 
     def text(self, uptime: float) -> str:
-        """The reason for the wait, and how much of it is left. uptime: the current one, in seconds."""
+        """The reason for the wait and the remaining time. uptime: the current uptime in seconds."""
         return _TEXTS[self.reason].format(duration_text(self.until - uptime))
 
     def until_epoch(self, *, now: float, uptime: float) -> float:
-        """The end of the wait in seconds since the epoch. now: the current time, also since the epoch.
-        uptime: the current one, in seconds."""
+        """The end of the wait in seconds since the epoch. now, uptime: the current time and uptime in seconds."""
         return now + (self.until - uptime)
 
     def as_dict(self, *, now: float, uptime: float) -> dict[str, object]:
-        """The wait for JSON output. now: in seconds since the epoch. uptime: the current one, in seconds."""
+        """The wait for JSON output. now, uptime: the current time and uptime in seconds."""
         return {
             "reason": self.reason.value,
             "name": self.key.name if self.key else None,
@@ -60,5 +59,5 @@ class Wait:
 
     @property
     def holds_change(self) -> bool:
-        """Whether one of capacityd's limits holds back the change of a key."""
+        """Whether a limit of capacityd holds back a change of the key."""
         return self.key is not None and self.reason in (WaitReason.LOWER_AFTER, WaitReason.RATE_LIMIT)

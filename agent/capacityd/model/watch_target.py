@@ -1,4 +1,4 @@
-"""What the watcher watches, and with which credentials. The watcher imports this module, so it is no dataclass."""
+"""What the watcher watches, and with which credentials. The watcher imports little, so WatchTarget is no dataclass."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 
 class WatchTarget:
-    """A Node, its API server and the credentials. Contains secrets, so it may only go through pipes."""
+    """A Node, its API server and the credentials. A target contains secrets, so it may only be sent through pipes."""
 
     def __init__(  # noqa: PLR0913  # one for each field
         self,
@@ -25,25 +25,25 @@ class WatchTarget:
         proxy_headers: Mapping[str, str] | None = None,
     ) -> None:
         self.api_server = api_server
-        """The API server, as messages call it."""
+        """The API server's name in messages."""
         self.server = server
-        """The URL."""
+        """The API server's URL."""
         self.node = node
         """The Node's name."""
         self.headers = headers or {}
-        """The headers that say who sends the request."""
+        """The headers that authenticate the request."""
         self.authority = authority
-        """The certificates of the server's authorities; None: those of the system. Certificates and keys are PEM."""
+        """The certificates of the authorities that the server may use, as PEM; None for those of the system."""
         self.verify = verify
-        """False accepts any server certificate."""
+        """Whether the server's certificate is verified."""
         self.server_name = server_name
-        """The name in the server's certificate; None: the host in the URL."""
+        """The name in the server's certificate; None for the host in the URL."""
         self.certificate = certificate
-        """The client certificate."""
+        """The client certificate, as PEM."""
         self.key = key
-        """The client certificate's key."""
+        """The key of the client certificate, as PEM."""
         self.proxy = proxy
-        """The URL; None: no proxy."""
+        """The proxy's URL; None for no proxy."""
         self.proxy_headers = proxy_headers or {}
         """The headers for the proxy."""
 

@@ -51,7 +51,7 @@ def _system(_: Host, device: Device) -> Value:
 
 DETECTOR = DeviceDetector(
     name="address",
-    about="IP addresses of the machine's interfaces that others can reach",
+    about="IP addresses of the machine's interfaces that other machines can reach",
     find=find,
     keys={
         "interface": Key(
@@ -68,7 +68,9 @@ DETECTOR = DeviceDetector(
             cached_reader("scope"),
             "the scope; private addresses are also global",
         ),
-        "temporary": Key(Flag(), cached_reader("temporary"), "whether it is a temporary IPv6 address (RFC 8981)"),
+        "temporary": Key(
+            Flag(), cached_reader("temporary"), "whether the address is a temporary IPv6 address (RFC 8981)"
+        ),
         "system": Key(Flag(), _system, "whether the interface carries the default route"),
     },
     identifying_keys=("interface", "address"),

@@ -67,7 +67,7 @@ DETECTOR = ValueDetector(
     about="the whole number that a program prints; probe --explain shows its standard error",
     settings={
         "command": Setting(COMMAND, "the program and its arguments, no shell", required=True),
-        "timeout": Setting(duration(least="100ms", most="5min"), "how long it may run", default="10s"),
+        "timeout": Setting(duration(least="100ms", most="5min"), "how long the program may run", default="10s"),
     },
     read=read,
     spawns=True,

@@ -137,8 +137,8 @@ DETECTOR = DeviceDetector(
         "mount": Key(
             Text(rejects=(NOT_ABSOLUTE, FINAL_SLASH)),
             _known_value_reader("mount"),
-            "mount point of the whole file system or of a btrfs subvolume, or /; if there are several, any of them "
-            "matches",
+            "mount point of the whole file system or of a btrfs subvolume, or /; if there are "
+            "several mount points, each of them matches",
         ),
         "type": Key(Text(), _known_value_reader("type"), "such as ext4, xfs or btrfs"),
         "kind": Key(
@@ -157,8 +157,8 @@ DETECTOR = DeviceDetector(
         "system": Key(
             Flag(),
             _system,
-            "whether it is the machine's own (mounted at / or /var, or in /boot, /efi, /etc, /gnu, /nix or /usr), "
-            "or stores data of the kubelet or of containers",
+            "whether the file system is the machine's own (mounted at / or /var, or in /boot, /efi, /etc, /gnu, /nix "
+            "or /usr), or stores data of the kubelet or of containers",
         ),
         "size": Key(
             Amount("size"),

@@ -180,9 +180,9 @@ DETECTOR = DeviceDetector(
         "kind": Key(
             Choice(_KINDS),
             _kind,
-            "physical: includes virtio; vf: of SR-IOV, vDPA, or the lower of two interfaces that work as one (Azure's "
-            "accelerated networking, virtio with failover); bmc: to the machine's service processor (iDRAC, iLO); "
-            "other: CAN, or to a switch inside the machine; virtual: other software",
+            "physical includes virtio; vf is a function of SR-IOV or vDPA, or the lower of two interfaces that work as "
+            "one (Azure's accelerated networking, virtio with failover); bmc leads to the machine's service processor "
+            "(iDRAC, iLO); other is CAN, or leads to a switch inside the machine; virtual is any other software",
         ),
         "link": Key(
             Choice(("up", "down")),
@@ -190,12 +190,15 @@ DETECTOR = DeviceDetector(
             "whether the link is up now, so the quantity may change at any time",
         ),
         "system": Key(
-            Flag(), is_system, "whether it carries a default route, directly or below a bond, VLAN or other interface"
+            Flag(),
+            is_system,
+            "whether the interface carries a default route, directly or below a bond, VLAN or other interface",
         ),
         "max_speed": Key(
             Amount("speed"),
             _max_speed,
-            "speed of the best supported link mode, or of a faster link; for a bond, of its active members together",
+            "speed of the best supported link mode, or of the link if that is faster; for a bond, the speed of its "
+            "active members together",
         ),
         "speed": Key(Amount("speed"), _speed, "the negotiated speed; unknown while the link is down"),
     },

@@ -77,7 +77,7 @@ DETECTOR = DeviceDetector(
         "driver": Key(
             Text(rejects=(SEPARATED_BY_BAR,)),
             lambda host, device: link_name(host, f"{device.path}/driver"),
-            "the driver; missing if there is none",
+            "the driver; missing if the function has none",
         ),
         "address": Key(
             Text(ignore_case=True, rejects=(NO_PCI_DOMAIN,)),

@@ -121,7 +121,7 @@ DETECTOR = DeviceDetector(
         "devtype": Key(
             Text(),
             lambda host, device: uevent_value(host, device.path, "DEVTYPE"),
-            "the type, if the subsystem has several",
+            "the type of the device, if the subsystem has several types",
         ),
         "driver": Key(
             Text(rejects=(SEPARATED_BY_BAR,)),

@@ -1,4 +1,4 @@
-"""Block devices: which are no whole disks, according to their names and paths in /sys, and which has a name in /dev."""
+"""Tells whole disks from other block devices by their names and paths in /sys. Finds the device with a name in /dev."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _VIRTUAL = re.compile("/sys/devices/(virtual/(?!nvme-)|pseudo_|tcm_loop_|vdpa)")
 - tcm_loop_: SCSI disks that show disks and files of this machine (drivers/target/loopback)
 - vdpa: simulated virtio disks (vdpa_sim)
 
-Not among them are NVMe disks. They are in virtual/nvme-subsystem if they may have several paths, and in
-virtual/nvme-fabrics if they are attached over a network.
+NVMe disks are not among these devices, although their paths also begin with virtual/: virtual/nvme-subsystem if they
+may have several paths, virtual/nvme-fabrics if they are attached over a network.
 """
 _SOFTWARE = ("dm-", "loop", "md", "ram", "zram")
 """Prefixes of names of block devices that software makes. No disk has a name with these prefixes."""

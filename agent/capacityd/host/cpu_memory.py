@@ -1,8 +1,8 @@
 """The machine's processors and memory: the threads from psutil, everything else from the kernel's files.
 
 psutil has no number of sockets. Its number of cores may include offline cores, and cores that the kernel does not know.
-Its highest frequency is the limit of power management (scaling_max_freq), averaged over all processors. With it, psutil
-reads the present frequency, for which some drivers wake up idle processors.
+Its highest frequency is the limit of power management (scaling_max_freq), averaged over all processors. psutil also
+reads the present frequency then, for which some drivers wake up idle processors.
 """
 
 from __future__ import annotations

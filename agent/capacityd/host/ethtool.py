@@ -25,7 +25,7 @@ _GLINKSETTINGS, _GSSET_INFO, _GSTRINGS = 0x4C, 0x37, 0x1B  # commands: include/u
 _LINK_MODES = 9  # the string set ETH_SS_LINK_MODES
 _NAME_BYTES = 32  # ETH_GSTRING_LEN
 _SETTINGS = struct.Struct("=I11xb32x")  # ethtool_link_settings: command, and the number of words in each mask
-_MASKS = 3  # behind ethtool_link_settings: supported, advertised, and the link partner's
+_MASKS = 3  # number of masks behind ethtool_link_settings: supported, advertised, and the link partner's
 _SET_INFO = struct.Struct("=I4xQI")  # ethtool_sset_info: command, mask of string sets, and the set's length
 _STRINGS = struct.Struct("=III")  # ethtool_gstrings: command, string set, and the set's length; the strings follow
 

@@ -35,7 +35,8 @@ NODE_TREES = (
     "/var/snap/microk8s",
     "/var/lib/etcd",
 )
-"""Where the kubelet, container runtimes and etcd store data by default. Formatting a disk with it stops the node."""
+"""Default folders for data of the kubelet, container runtimes and etcd. Formatting a disk with such data stops the
+node."""
 NODE_FOLDERS = (
     *NODE_TREES,
     "/var/lib/kubelet/pods",

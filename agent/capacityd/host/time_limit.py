@@ -1,4 +1,4 @@
-"""Limits the time of calls that may hang in the kernel: reads of broken hardware, or of a server that is away."""
+"""Limits the time of calls that may hang in the kernel: reads of broken hardware, or from a server that is away."""
 
 from __future__ import annotations
 

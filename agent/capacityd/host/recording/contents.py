@@ -99,7 +99,7 @@ PROPERTY_IDENTIFIERS = _names(
 )
 """Patterns of names of properties that are identifiers. These identifiers are also replaced in other properties.
 
-A property that is in neither list counts as an identifier, too.
+A property that neither PROPERTIES nor this list contains counts as an identifier, too.
 """
 
 VERBATIM = frozenset(_names("ABS EV ID_PART_ENTRY_TYPE KEY LED MODALIAS MSC PROP REL SND SW"))

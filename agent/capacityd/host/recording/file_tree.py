@@ -41,7 +41,7 @@ class RecordedFiles:
             self._add_to_folders(path)
 
     def listdir(self, folder: str) -> Sequence[str]:
-        """The names in a folder, sorted; empty if it does not exist.
+        """The names in a folder, sorted; empty if the folder does not exist.
 
         Raises HostError if the folder is not recorded, or is below /sys and the recording has no /sys.
         """
@@ -64,7 +64,7 @@ class RecordedFiles:
         return [(name, self._kind(f"{real}/{name}")) for name in self.listdir(folder)]
 
     def resolve(self, path: str) -> str | None:
-        """The path with all links resolved; None if it does not exist or, outside of /sys, is not recorded.
+        """The path with all links resolved; None if the path does not exist or, outside of /sys, is not recorded.
 
         Raises HostError.
         """
@@ -72,7 +72,7 @@ class RecordedFiles:
         return real if real is not None and self._exists(real) else None
 
     def exists(self, path: str) -> bool:
-        """Whether the path exists. Raises HostError if the recording does not show it."""
+        """Whether the path exists. Raises HostError if the recording does not show whether it does."""
         real = self.real_path_or_none(path, only_existence=True)
         if real is None:
             return False

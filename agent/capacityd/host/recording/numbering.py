@@ -45,7 +45,7 @@ class Numbering:
         return f"{leading_space}{prefix}{self.numbered(without_prefix)}{trailing_space}"
 
     def numbered(self, identifier: str) -> str:
-        """The number that replaces an identifier: id-1 or, in the form of a hexadecimal one, 02:00:00:00:00:01."""
+        """The number that replaces an identifier: id-1, or 02:00:00:00:00:01 if the identifier is hexadecimal."""
         if identifier in self._made:
             return identifier
         made = self.named(identifier)
@@ -64,7 +64,7 @@ class Numbering:
     def address(self, address: str, prefix: int) -> str:
         """The IP address that replaces this one, in a network that nobody uses. A loopback address stays.
 
-        Addresses of one network stay in one network of the same size. prefix: the length of its prefix in bits.
+        Addresses of one network stay in one network of the same size. prefix: the length of the network prefix in bits.
         """
         if ipaddress.ip_address(address).is_loopback:
             return address
@@ -88,7 +88,7 @@ class Numbering:
 
 
 def _laid_out(number: int, identifier: str) -> str:
-    """The number in the form of a hexadecimal identifier. For a MAC address, a locally administered address."""
+    """The number in the form of a hexadecimal identifier. A MAC address becomes a locally administered address."""
     length = len(plain(identifier))
     digits = f"{number:0{length}d}"
     if length == _MAC_DIGITS:

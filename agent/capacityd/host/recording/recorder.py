@@ -1,4 +1,4 @@
-"""Records a machine: devices with the attributes that contents.py lists, mounts, and the answers of answers.py.
+"""Records a machine: devices with the attributes that contents.py lists, mounts, and what answers.py asks.
 
 The recording names files that exist but are not recorded, so that on replay they are unknown, never absent.
 """

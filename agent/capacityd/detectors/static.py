@@ -12,7 +12,7 @@ from capacityd.schema.setting_types import QUANTITY, Setting
 
 
 def read(_: Host, settings: Mapping[str, object]) -> Contribution:
-    """The configured number, as the contribution of the configuration."""
+    """A contribution with the configured number."""
     return Contribution(device="configuration", amount=number(settings))
 
 

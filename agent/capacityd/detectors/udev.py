@@ -1,4 +1,4 @@
-"""udev: devices of any subsystem without a specific detector: serial ports, FPGAs, TPMs, sound cards, ….
+"""udev: devices of any subsystem without a specific detector, such as serial ports, FPGAs, TPMs and sound cards.
 
 Devices are enumerated in /sys; udev's database is read only for tags, links and properties.
 """

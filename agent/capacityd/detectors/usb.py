@@ -42,7 +42,7 @@ def _classes(host: Host, device: Device) -> Value:
 
 
 def _class_code(host: Host, path: str, *, prefix: str) -> str:
-    """Class, subclass and protocol, two hexadecimal digits each; "" if one of them is missing.
+    """Class, subclass and protocol, two hexadecimal digits each; "" if any of the three is missing.
 
     path: the device or interface. prefix: what the names of its attributes begin with.
     """

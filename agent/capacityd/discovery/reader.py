@@ -45,7 +45,7 @@ def read_resource(resource: Resource, host: Host, node_name: str | None, *, expl
 
 
 def _read_values(resource: Resource, detector: ValueDetector, host: Host, *, explain: bool) -> Reading:
-    """The sum of the numbers that the tables name; absent if the machine has none of them. Raises HostError."""
+    """The sum of the numbers that the tables name; Absent if the machine lacks all of them. Raises HostError."""
     numbers = [detector.read(host, table.settings) for table in resource.tables]
     contributions = [number for number in numbers if isinstance(number, Contribution)]
     if not contributions:

@@ -30,8 +30,10 @@ _MEMORY_FILE, _DELETED = "/memfd:", " (deleted)"  # before and after a name in /
 def probe(config: Config, host: Host, node_name: str | None, *, explain: bool = False) -> dict[str, Reading]:
     """Reads every configured resource. Returns the name of each resource -> its reading, sorted by name.
 
-    A resource with an error in its configuration is unknown. node_name: None if it is not known. explain: whether to
-    add the uncounted devices and the explanation, for `probe --explain`.
+    A resource with an error in its configuration is unknown.
+
+    node_name: None if it is not known. explain: whether to add the uncounted devices and the explanation, for
+    `probe --explain`.
     """
     readings: dict[str, Reading] = {
         name: Unknown(f"configuration: {why}", Cause.CONFIGURATION) for name, why in config.broken.items()

@@ -176,9 +176,9 @@ def _max_frequency(host: Host) -> int | None:
 
 
 def _policy_kilohertz(host: Host, policy: str) -> int | None:
-    """The highest frequency of a cpufreq policy in kHz; None if the policy has none, or is inactive.
+    """The highest frequency of a cpufreq policy in kHz; None if the policy reports none, or its processors are offline.
 
-    The files of a policy stay while its processors are offline. Then reading them fails with EBUSY (show() in
+    The files of a policy stay while its processors are offline, but reading them fails with EBUSY (show() in
     drivers/cpufreq/cpufreq.c).
     """
     try:

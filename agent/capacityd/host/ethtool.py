@@ -85,7 +85,7 @@ def _supported_mask(s: socket.socket, interface: str) -> int:
 
 
 def mask_of(words: bytes, order: Literal["little", "big"] = sys.byteorder) -> int:
-    """A bit mask of the kernel: 32-bit words, the lowest bits first. order: the byte order of each word."""
+    """A bit mask of the kernel. words: 32-bit words, the word with the lowest bits first. order: their byte order."""
     mask = 0
     for start in range(0, len(words), 4):
         word = int.from_bytes(words[start : start + 4], order)

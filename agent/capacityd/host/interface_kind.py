@@ -90,7 +90,8 @@ def hardware_kind(host: Host, path: str, hardware: str) -> str:
     devtype = uevent_value(host, path, name="DEVTYPE")
     if devtype in _WIRELESS_DEVTYPES:
         return "wireless"
-    # Old drivers set no DEVTYPE, and those older than cfg80211 have no phy80211 either (net/core/net-sysfs.c).
+    # Old drivers set no DEVTYPE. Drivers older than cfg80211 also have no phy80211, but a folder wireless
+    # (net/core/net-sysfs.c).
     if resolve_link(host, f"{path}/phy80211") or host.resolve(f"{path}/wireless"):
         return "wireless"
     if _is_function_of_port(host, path, hardware=hardware):
@@ -160,7 +161,7 @@ def _is_below_pci_function(host: Host, hardware: str) -> bool:
 def _is_representor(host: Host, path: str) -> bool:
     """Whether the interface is the switch port of a virtual function or subfunction.
 
-    The kernel names such a port like pf0vf1, and a physical port like p0.
+    The port name of a representor is like pf0vf1. That of a physical port is like p0.
     """
     return "pf" in (read_optional_attr(host, f"{path}/phys_port_name") or "")
 

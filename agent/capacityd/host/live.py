@@ -142,7 +142,7 @@ class LiveHost:
         return self._link(interface).linked_interface
 
     def _link(self, interface: str) -> Link:
-        """An interface, from a list that is read at the first call. Raises HostError, also if the list lacks it."""
+        """An interface, from a list that is read at the first call. Raises HostError, also if it is not in the list."""
         self._links = self._links or links()
         if interface not in self._links:
             raise HostError(f"the interface {printable(interface)} does not exist", errno.ENODEV)

@@ -23,7 +23,7 @@ Source: TypeAlias = LiveHost | RecordedHost
 _PARTS_WITH_KEYS = (
     "properties", "link_modes", "link_kinds", "linked_interfaces", "processors", "filesystem_sizes",
 )  # fmt: skip
-"""The parts of a recording with an answer for each key. For the other questions, the whole part is the answer."""
+"""The parts of a recording with an answer for each key. Each of the other parts is a single answer."""
 
 
 def answers(source: Source, devices: Iterable[str], interfaces: Iterable[str]) -> Recording:

@@ -58,7 +58,7 @@ ATTRIBUTES = _names(
 """Names of attributes to record. Reading them does not block, access hardware or change anything."""
 
 FOLDERS = _names("bonding capabilities dm dsa holders id loop md queue slaves")
-"""Names of folders of a device to record. The recorder finds folders of further devices by the links to them."""
+"""Names of a device's subfolders to record. The recorder finds the folders of other devices by links."""
 
 ATTRIBUTE_IDENTIFIERS = _names(
     """
@@ -88,8 +88,8 @@ PROPERTIES = _names(
     SOUND_* SUBSYSTEM SW SYSTEMD_* TAGS TYPE USB_UDC_* USEC_INITIALIZED
     """
 )
-"""Patterns of names of properties to record as they are, except for identifiers in them. The properties are those in
-udev's database and in uevent files."""
+"""Patterns of names of properties, in udev's database and in uevent files. Only the identifiers in their values are
+replaced."""
 
 PROPERTY_IDENTIFIERS = _names(
     """
@@ -137,7 +137,7 @@ def is_identifier(path: str) -> bool:
 
 
 def keeps_property(name: str) -> bool:
-    """Whether to record a property as it is, except for identifiers in it."""
+    """Whether to keep a property's value, except for the identifiers in it."""
     return _LISTED_PROPERTY.match(name) is not None and not is_identifying_property(name)
 
 

@@ -18,7 +18,7 @@ from capacityd.linux.paths import parents, reversed_names
 from capacityd.model.errors import HostError, NotRecorded
 
 _COMPLETE_TREES = tuple(f"{tree}/" for tree in TREES)
-"""Folders of which a recording names all entries, also those whose contents it leaves out."""
+"""Folders of which a recording names all entries, including entries whose contents it leaves out."""
 
 
 class RecordedFiles:

@@ -13,8 +13,8 @@ from capacityd.schema.matchers import IPNetwork
 
 SEPARATOR = re.compile(r"(\\x[0-9a-f]{2}|[\W_]+)")  # udev writes \x20 for a space
 PREFIX = re.compile(r"(?:0x|naa\.|eui\.|uuid\.|nvme\.|t10\.|(?:part\d+-)?(?:mpath|LVM|CRYPT)-)?")
-"""The prefix of an identifier. If there is none, this matches the empty text before the identifier, so that
-sub(count=1) removes nothing."""
+"""The prefix of an identifier. Without a prefix, this matches the empty text at the start, so sub(count=1) removes
+nothing."""
 _HEXADECIMAL = re.compile("[0-9a-f]{12,}")
 _MAC_DIGITS = 12
 _UNUSED: dict[int, IPNetwork] = {4: ipaddress.ip_network("240.0.0.0/4"), 6: ipaddress.ip_network("2001:db8::/32")}

@@ -30,7 +30,7 @@ _WITH_ATTRIBUTES = (_DEVICES, "/sys/class", "/sys/firmware")  # of other folders
 
 
 class Recorder:
-    """Makes one recording. attributes: names of attributes to record beside those that contents.py lists."""
+    """Makes one recording. attributes: names of further attributes to record, beside contents.py."""
 
     def __init__(self, source: Source, attributes: Collection[str] = ()) -> None:
         self._source = source
@@ -116,7 +116,7 @@ class Recorder:
                 self._record_folder(device_or_above)
 
     def _record_folder(self, folder: str) -> Sequence[tuple[str, str]]:
-        """Records a folder's entries, and those of its subfolders that contents.py lists.
+        """Records a folder's entries, and the entries of each subfolder that contents.py lists.
 
         Returns the name and kind ("file", "folder", "link") of each entry; nothing if the folder is already recorded.
         """

@@ -56,7 +56,7 @@ def read_regular_file(path: str) -> bytes:
     """Returns the content of a regular file of at most MAX_BYTES. Raises FileNotFoundError if the file does not exist,
     and another OSError if it can't be read, is not a regular file, or is too large.
 
-    Only a regular file is opened, because open() can block at a pipe, and can have an effect on a device.
+    Only a regular file is opened, because open() can have an effect on a device.
     """
     _require_regular(os.stat(path), path)
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as f:

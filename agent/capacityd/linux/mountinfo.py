@@ -33,7 +33,7 @@ class Mount:
     id: str
     parent: str  # the id of the mount that contains the mount point
     number: str  # major:minor of the file system
-    root: str  # the folder in the file system that is mounted: / for the whole file system
+    root: str  # the mounted folder of the file system; / if the whole file system is mounted
     point: str  # the mount point
     type: str  # the type of the file system
     source: str  # the mounted device or share

@@ -39,8 +39,8 @@ def run_program(  # noqa: PLR0913  # these are all that starting a program needs
 
     timeout: seconds. max_output: limit of bytes for each of the two outputs. directory: the working directory; None for
     the current one. on_terminal: whether the program uses the standard input and the standard error of this process.
-    stdin_name: the name of an empty file in memory that is the standard input. The name shows in /proc which processes
-    the program has left behind. "" stands for /dev/null.
+    stdin_name: the name of an empty file in memory that is the standard input; "": /dev/null. By this name, processes
+    that the program has left behind can be found in /proc.
 
     Returns the exit status (if negative, the signal that killed the program), standard output and standard error. Does
     not wait for processes that the program leaves behind. Raises OSError, ValueError or subprocess.SubprocessError if

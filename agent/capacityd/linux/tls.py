@@ -43,7 +43,7 @@ def set_client_certificate(context: ssl.SSLContext, certificate: str, key: str) 
     Raises ssl.SSLError or ValueError if they are damaged, encrypted, or do not belong together.
     """
     with _memory_file(certificate) as certificate_file, _memory_file(key) as key_file:
-        # Without a password, OpenSSL would ask for one on the terminal if the key is encrypted.
+        # An empty password, because OpenSSL would otherwise ask for the password of an encrypted key on the terminal.
         context.load_cert_chain(certificate_file, key_file, password=lambda: "")
 
 

@@ -5,9 +5,9 @@ interpreter and its arguments. Each file, every symbolic link on its path, and e
 or to the user who runs the command. Neither a group nor other users may write them. sshd demands the same (StrictModes
 in sshd_config(5)). An ACL that lets somebody write sets the bit of the group in the mode (acl(5)).
 
-In a folder with the sticky bit, such as /tmp, everybody may create a file, but only its owner may remove or rename it
-(unlink(2)). So a folder of root in /tmp is safe. A program in /tmp is not safe, because an interpreter loads files
-beside a script, and another user can make a hard link to a file of root.
+In a folder with the sticky bit, such as /tmp, everybody may create a file, but only the owners of the file and of the
+folder may remove or rename the file (unlink(2)). So a folder of root in /tmp is safe. A program in /tmp is not safe,
+because an interpreter loads files beside a script, and another user can make a hard link to a file of root.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def flaw_of(path: str, trust: Trust) -> Flaw | None:
             find_trusted(path, trust, descriptors)
     except NotTrusted as e:
         return e.flaw
-    except ValueError:  # no file has this name
+    except ValueError:  # no file has a NUL in its path
         return None
     except OSError as e:
         if e.errno not in _LEADS_NOWHERE:  # such as EMFILE: another process could still open the path

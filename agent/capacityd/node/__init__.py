@@ -18,7 +18,7 @@ class Review(NamedTuple):
     user: str
     """Our user name."""
     node: str
-    """The Node that the user's token is bound to; "" for none."""
+    """The Node that the user's token is bound to; "" if there is no such Node."""
     credentials: str
     """A hash of the credentials that the review is about: credentials_hash() in node/identity.py."""
     impersonated: bool = False

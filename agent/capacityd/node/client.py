@@ -32,8 +32,8 @@ REQUEST_TIMEOUT = 30.0
 _TIMEOUTS = (5.0, 12.0)
 """Seconds to connect, and seconds between two parts of a response."""
 _PATCH_TIMEOUTS = (5.0, REQUEST_TIMEOUT)
-"""The same for a PATCH. The API server responds only after all admission webhooks have answered or timed out. The
-default timeout is 10 s for each webhook, and mutating webhooks are called one after the other."""
+"""The two timeouts for a PATCH. The API server responds only after all admission webhooks have answered or timed out.
+The default timeout is 10 s for each webhook, and mutating webhooks are called one after the other."""
 _MAX_RESPONSE_BYTES = 4 << 20
 """The limit for a Node. etcd stores Nodes of up to 1.5 MiB, in a shorter encoding than JSON."""
 _FIELD_MANAGER = "capacityd"

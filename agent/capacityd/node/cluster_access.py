@@ -16,7 +16,7 @@ class ClusterAccess:
     authority: str | None = None
     """The certificates of the server's authorities; None: the authorities of the system."""
     verify: bool = True
-    """False accepts any server certificate."""
+    """Whether to verify the server's certificate."""
     server_name: str | None = None
     """The name in the server's certificate; None: the host in the URL."""
     proxy: str | None = field(default=None, repr=False)

@@ -127,7 +127,7 @@ def _list_expired(call: Call) -> ListExpired:
 
 def _unavailable(refusal: Refusal) -> NodeUnreachable:
     call, error = refusal.call, refusal.error
-    # Not refusal.reason, which would list causes in the request. A server error has none that the user could correct.
+    # Not refusal.reason, which lists causes: the user can't correct the causes of a server error.
     why = refusal.message
     message = f"{call.access.api_server} is unavailable (HTTP {error.status}){_after_colon(why)}"
     if error.status >= 500 and call.is_write:

@@ -75,7 +75,8 @@ def node_of_certificate(certificate: str) -> str:
     start = der.find(KUBELET_PREFIX.encode())
     if start < 1:
         return ""
-    user = der[start : start + der[start - 1]].decode(errors="replace")
+    length = der[start - 1]
+    user = der[start : start + length].decode(errors="replace")
     return user.removeprefix(KUBELET_PREFIX)
 
 

@@ -85,7 +85,8 @@ class Kubeconfig:
             content = next(yaml.load_all(text, _Loader), None)  # kubectl also reads only the first document
         except Exception as e:  # noqa: BLE001  # yaml raises undocumented exceptions, whose messages quote the text
             mark = getattr(e, "problem_mark", None)
-            raise self._error(f"is not valid YAML{f', line {mark.line + 1}' if mark else ''}") from None
+            place = f", line {mark.line + 1}" if mark else ""
+            raise self._error(f"is not valid YAML{place}") from None
         self._content = self._mapping({} if content is None else content, "the file")
 
     @property
@@ -166,8 +167,9 @@ class Kubeconfig:
             if isinstance(entry, dict) and entry.get("name") == name:
                 return self._mapping(entry.get(kind) or {}, kind)
         which = "that is selected" if kind == "context" else "that its context names"
-        merge = " (`kubectl config view --flatten` merges the files of KUBECONFIG into one)"
-        raise self._error(f"has no {kind} {which}{merge if self._files.trust is None and kind != 'context' else ''}")
+        may_be_in_other_file = self._files.trust is None and kind != "context"
+        advice = " (`kubectl config view --flatten` merges the files of KUBECONFIG into one)"
+        raise self._error(f"has no {kind} {which}{advice if may_be_in_other_file else ''}")
 
     def _require_supported(self, user: _Entry) -> None:
         """Raises NodeUnauthorized if we can't send requests as the user that the kubeconfig means."""

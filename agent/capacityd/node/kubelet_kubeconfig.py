@@ -53,7 +53,7 @@ def find_kubelet_kubeconfig() -> str:
             return path
         except PermissionError:
             denied.append(path)
-        except OSError:  # it is not there
+        except OSError:  # the file does not exist
             continue
     if denied:
         raise NodeUnauthorized(

@@ -29,7 +29,8 @@ def proxy_headers(proxy: str | None) -> Mapping[str, str] | None:
 
     Like kubectl, this decodes the URL's escapes, and adds a colon even if there is no password (RFC 7617).
     """
-    user, _, password = urlsplit(proxy or "").netloc.rpartition("@")[0].partition(":")
+    user_info = urlsplit(proxy or "").netloc.rpartition("@")[0]
+    user, _, password = user_info.partition(":")
     if not user and not password:
         return None
     credentials = base64.b64encode(unquote_to_bytes(f"{user}:{password}")).decode()

@@ -86,7 +86,8 @@ class FileEvents:
             points = watch_points(path, remote)
             for point in points:
                 descriptor, folder = self._watch_nearest_folder(point)
-                name = point[len(folder.rstrip("/")) + 1 :].partition("/")[0]
+                path_in_folder = point[len(folder.rstrip("/")) + 1 :]
+                name = path_in_folder.partition("/")[0]
                 watches[descriptor][name].add(path)
                 watches[descriptor][""].add(path)
             target = points[-1]

@@ -230,7 +230,7 @@ class Service:
             self._config = result.config
             self._sources.watch(result.config)
             self._worker_timeout = WORKER_TIMEOUT_BASE + result.config.detectors_timeout
-        if self._is_ready:  # otherwise, the first pass follows in any case
+        if self._is_ready:  # before the service is ready, its first pass follows in any case
             sd_notify("READY=1")  # ends RELOADING=1
             self._schedule.notify({PassReason.CONFIG}, now)
 

@@ -38,7 +38,7 @@ class WorkerProcess:
         self._process = around.start_child(command)
         self._waits_since = around.monotonic()
         self.job: Job | None = None
-        """The current job; None: the worker waits for one."""
+        """The current job; None: the worker waits for a job."""
         self.began = self._deadline = 0.0
         self._timeout = 0.0
         self.is_slow = False

@@ -164,7 +164,7 @@ def _decode_number(data: Any) -> float:
 
 
 def _require_type(kind: type[_T], data: Any) -> _T:
-    """Returns the data. Raises Malformed if its type is not exactly this one: true is not an integer."""
+    """Returns the data. Raises Malformed if its type is not exactly this type, so that true is not an integer."""
     if type(data) is not kind:
         raise Malformed(f"not a {kind.__name__}")
     return data

@@ -96,7 +96,7 @@ class Host(Protocol):
         """The path with all links resolved; None if its target does not exist."""
 
     def exists(self, path: str) -> bool:
-        """Whether the path's target exists. Raises HostError if a recording does not contain this."""
+        """Whether the path's target exists. Raises HostError if a recording does not contain the answer."""
 
     def properties(self, device: str) -> Mapping[str, str]:
         """All properties in udev's database for the device at this path in /sys."""
@@ -194,7 +194,7 @@ def read_optional_attr(host: Host, path: str) -> str | None:
 
 
 def resolve_link(host: Host, path: str) -> str | None:
-    """host.resolve(path). Raises HostError if the link exists but its target does not: then the target is unknown."""
+    """host.resolve(path). Raises HostError if the link exists but its target does not. The target is then unknown."""
     target = host.resolve(path)
     if target is None:
         folder, _, name = path.rpartition("/")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from capacityd.model.reasons import RetryCause
 
 LONGEST_PAUSE = 600.0
-"""Seconds."""
+"""The longest pause in seconds."""
 
 _SHARE = 0.1
 """The pause, as a share of the time for which the problem has lasted."""

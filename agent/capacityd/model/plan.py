@@ -43,7 +43,7 @@ class Change:
 
     @property
     def summary(self) -> str:
-        """The change as text, for Events and the journal. If only allocatable changes, the text has no numbers."""
+        """The change as text, for Events and the journal. It omits capacity if only allocatable changes."""
         old = self.stored.capacity or "none"
         new = "none" if self.desired is None else str(self.desired)
         if old == new:
@@ -102,7 +102,7 @@ class Plan:
     patch: Patch | None
     """What is written; None if nothing is written."""
     published: Mapping[Key, int]
-    """The content of the annotation after the plan. The limit of writes does not count here."""
+    """The content of the annotation after the plan, even if the limit of writes holds the plan back."""
     troubles: tuple[Trouble, ...] = ()
     """What is wrong with the Node after the plan."""
     waits: tuple[Wait, ...] = ()

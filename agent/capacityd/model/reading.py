@@ -32,7 +32,7 @@ class Compared:
     """The actual value, or why it could not be read."""
     wanted: str
     matches: bool | None
-    """Whether the value matches; None: the value could not be read."""
+    """Whether the value matches; None if the value could not be read."""
     default: bool = False
     """Whether the test is a default of the detector that the configuration does not contain."""
 

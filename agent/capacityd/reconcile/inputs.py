@@ -40,7 +40,8 @@ class Inputs:
 
     @property
     def removes_unconfigured(self) -> bool:
-        """Whether keys that nothing configures are removed. An incomplete or empty configuration removes no key."""
+        """Whether keys that nothing configures are removed: in a withdrawal, or if the configuration is complete and
+        not empty."""
         return self.is_withdrawal or (self.config.complete and bool(self.readings))
 
     @property

@@ -203,7 +203,7 @@ class Memory:
         return replace(self, denied={key: denial for key, denial in self.denied.items() if key not in keys})
 
     def with_rejected(self, key: Key, sent: str, text: str, uptime: float) -> Memory:
-        """The memory after the API server has rejected a patch of only this key. sent, text: see Denial."""
+        """The memory after the API server has rejected a patch with this key. sent, text: see Denial."""
         return replace(self, denied={**self.denied, key: denial_after(self.denied.get(key), sent, text, uptime)})
 
     def with_annotation_rejected(self, text: str, uptime: float) -> Memory:
@@ -232,7 +232,7 @@ def digest_of_ours(node: NodeState, published: Collection[Key]) -> str:
 def _asks_to_lower(reading: Reading | None, published: int | None) -> bool:
     """Whether a reading asks for less than the published number, or may do so. An unknown reading does not.
 
-    published: None if only the annotation lists the key. Its number is not known here.
+    published: None if only the annotation lists the key. The number in the annotation may be larger than the reading.
     """
     if isinstance(reading, Unknown):
         return False

@@ -168,7 +168,7 @@ def _with_patch(plan: Plan, explained: Mapping[Key, Trouble], memory: Memory, in
     node = plan.node
     patch = _patch_of_numbers(plan, memory, inputs.uptime)
     after = node.after(patch)
-    if memory.annotation_denied is not None:  # this has one trouble of its own, so it is not a trouble of each key
+    if memory.annotation_denied is not None:  # one trouble reports this for all keys
         after = replace(after, annotation=annotation_text(plan.published))
     held = {wait.key for wait in plan.waits if wait.key}
     troubles = troubles_of(after, inputs, memory, explained, held)

@@ -73,7 +73,7 @@ def _is_right(key: Key, node: NodeState, published: Mapping[Key, int], inputs: I
         return False
     reading = inputs.readings.get(key.name)
     if isinstance(reading, Unknown):
-        return key.is_label  # the resource is in trouble; its label needs no second one
+        return key.is_label  # an unknown resource is in trouble, but its label is not
     if key.is_label:
         is_configured = key in inputs.config.labels()
         return number == (published.get(Key(key.name)) if is_configured else None)

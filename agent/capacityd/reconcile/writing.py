@@ -62,7 +62,8 @@ class Writing:
         denied_before = self._denials()
         why = self._send(plan)
         rejected = tuple(change.key for change in plan.written_changes) if why else ()
-        if rejected and not self._write_keys(rejected):  # the condition, which may be rejected, is left out
+        # The patch of these keys leaves out the condition, which may be what the API server has rejected.
+        if rejected and not self._write_keys(rejected):
             isolate(rejected, self._write_keys)
         self._write_due()
         if why or self._denials() != denied_before:
@@ -91,7 +92,7 @@ class Writing:
         """Writes the numbers of these keys and their entries in the annotation. Returns whether they were accepted."""
         plan = self._plan(Part(frozenset(keys), has_rest=False, has_condition=False))
         unchanged = set(keys) - {change.key for change in plan.written_changes}
-        self.memory = self.memory.without_denials_of(unchanged)  # for example, a label of a denied resource
+        self.memory = self.memory.without_denials_of(unchanged)  # for example, of the label of a denied resource
         why = self._send(plan)
         if why:
             for change in plan.written_changes:

@@ -26,9 +26,9 @@ from capacityd.worker.runtime_files import CheckedConfig
 def check(folder: str, selection: Selection, reasons: Collection[PassReason]) -> int:
     """Checks the configuration, and saves it for later workers. Returns the exit status.
 
-    If a reload finds errors, the previous configuration stays active, and is saved with the new errors. If nothing can
-    be saved, the check fails, and the service retries it. Until then, workers use the previous configuration or, at
-    boot, read the configuration's files.
+    If a reload finds errors, the previous configuration stays active, and is saved with the new errors. If the
+    configuration can't be saved, the check fails, and the service retries it. Until then, workers use the previous
+    configuration or, at boot, read the configuration's files.
 
     folder: the runtime directory. reasons: contain PassReason.CONFIG for a reload.
     """

@@ -87,7 +87,7 @@ def _warnings(outcome: Outcome) -> Iterator[Entry]:
 
 
 def _summary(outcome: Outcome, status: PassStatus) -> Entry:
-    """A summary of the first pass that has read the Node. If the pass changed no number, this is its only entry."""
+    """A summary of the pass, for the first pass that has read the Node, if the pass has changed no number."""
     count = Counter(change.action for change in outcome.plan.changes)
     readings = status.readings.values()
     parts = {

@@ -66,7 +66,7 @@ def work(folder: str, selection: Selection, request: JobRequest) -> int:
     except Exception as e:  # noqa: BLE001  # a library that cannot be imported, or a defect
         failure = import_failure(e)
         if failure is None:
-            # The exception's message is not printed, because it may quote a private file.
+            # The exception's message may quote a private file, and other users may read the journal.
             print("".join(traceback.format_tb(e.__traceback__)), type(e).__name__, file=sys.stderr)
             return 1
         error = failure
@@ -82,7 +82,7 @@ def _failed(request: JobRequest, error: str) -> Message:
 
 
 def _do(folder: str, selection: Selection, request: JobRequest) -> int:
-    # During a system upgrade, a module may be missing. An import here fails only the job.
+    # A module may be missing during a system upgrade. Then an import here fails only the job, not the worker.
     from capacityd.linux.stderr import use_nonblocking_stderr
 
     use_nonblocking_stderr()

@@ -40,7 +40,8 @@ def replace(earlier: str | None, config: Config, status: PassStatus) -> MetricsR
     """Writes the configured file, and removes the file at the earlier path if the path has changed.
 
     Returns an error or the written path; None if no file is configured and no error has occurred.
-    earlier: the path in the last pass; None if there was none. config, status: those of this pass.
+
+    earlier: the path in the last pass; None if the last pass wrote no file. config, status: of this pass.
     """
     path = config.settings.textfile
     error = remove(earlier) if earlier and earlier != path else ""

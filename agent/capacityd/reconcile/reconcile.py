@@ -111,7 +111,8 @@ class Pass:
             memory = memory.of_node(state).with_restored(state, inputs.uptime)
             plan = make_plan(state, plugins, memory, inputs)
             if not self.writes:
-                return PassEnd(inputs, replace(self.memory, lower_since=plan.lower_since), Outcome(plan, state))
+                read = replace(self.memory, lower_since=plan.lower_since, unknown_since=memory.unknown_since)
+                return PassEnd(inputs, read, Outcome(plan, state))
             writing.begin(plugins, state, memory)
             try:
                 plan = writing.write(plan)

@@ -62,14 +62,12 @@ def _paths(kubeconfig: str | None) -> Sequence[str]:
     left."""
     if kubeconfig is not None:
         return [kubeconfig]
-    variable = os.environ.get("KUBECONFIG") or ""
-    listed = [path for path in variable.split(os.pathsep) if path]
-    if not listed:
-        listed = [os.path.expanduser("~/.kube/config")]
+    in_variable = [path for path in os.environ.get("KUBECONFIG", "").split(os.pathsep) if path]
+    listed = in_variable or [os.path.expanduser("~/.kube/config")]
     existing = [path for path in listed if not _is_missing(path)]
     if existing:
         return existing
-    places = f"{' and '.join(listed)} (KUBECONFIG)" if variable else f"{listed[0]}, and KUBECONFIG is not set"
+    places = f"{' and '.join(listed)} (KUBECONFIG)" if in_variable else f"{listed[0]}, and KUBECONFIG names no file"
     raise CredentialsMissing(f"no kubeconfig found in {places}. Give its path with --kubeconfig", files=listed)
 
 

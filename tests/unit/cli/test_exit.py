@@ -28,11 +28,9 @@ pytestmark = pytest.mark.slow
 PROGRAM = """
 import atexit, socket, sys, time
 sys.path[:0] = sys.argv[1].split(":")
-from capacityd.cli.commands import publish
 from capacityd.node import client
 from kubectl_capacityd.cluster import node_list
 client.REQUEST_TIMEOUT = node_list._PAGE_TIMEOUT = float(sys.argv[2])
-publish._RETRY_TIMEOUT = 0.0
 
 def unresolved(*_, **__):
     while True:

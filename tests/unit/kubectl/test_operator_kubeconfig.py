@@ -33,7 +33,7 @@ def test_the_option_goes_before_the_variable_and_the_variable_before_home(
     with pytest.raises(CredentialsMissing) as raised:
         load_operators(None)
     assert str(raised.value) == (
-        f"no kubeconfig found in {home}/.kube/config, and KUBECONFIG is not set. Give its path with --kubeconfig"
+        f"no kubeconfig found in {home}/.kube/config, and KUBECONFIG names no file. Give its path with --kubeconfig"
     )
     with_token(home, "home", ".kube/config")
     assert load_operators(None).token == "home"

@@ -106,6 +106,12 @@ def test_observe_mode_writes_nothing(service: Service) -> None:
     assert end.outcome.plan.written_changes
 
 
+def test_observe_mode_reads_an_unknown_resource_again(service: Service) -> None:
+    service.settings = Settings(observe=True)
+    assert [wait.reason for wait in service.make_pass(1000.0, a=UNKNOWN).waits] == [WaitReason.READ]
+    assert service.make_pass(1060.0, a=FOUR).waits == ()
+
+
 # --- ownership
 
 

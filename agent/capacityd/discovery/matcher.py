@@ -21,7 +21,7 @@ class MatchResult:
     matches: bool | None
     """None: unknown, because of the error."""
     mismatches: tuple[tuple[KeyMatcher, Value], ...] = ()
-    """If no table matches: the first failed test of each table, with the device's value for its key."""
+    """If no table matches: of each table, the first test that failed, and the value of the device that was tested."""
     excepted: tuple[KeyMatcher, ...] | None = None
     """The tests of the `except` table that excluded the device; None if no `except` table did."""
     matched: tuple[KeyMatcher, ...] = ()
@@ -29,12 +29,14 @@ class MatchResult:
     unreadable_key: str = ""
     """The key that could not be read; "" if all keys could be read, or if the error is not about a key."""
     error: HostError | None = None
-    """Why the key or the measure could not be read, or why the device may be counted already."""
+    """Why the key or the measure could not be read, or why the device may be one that another path also shows."""
 
     @property
     def reason(self) -> str:
-        """The rule that excluded the device, or the error; "" if the device matches. Contains no values: anybody may
-        read it."""
+        """The rule that excluded the device, or the error; "" if the device matches.
+
+        Everybody may read it, so it contains no value of the device.
+        """
         if self.error is not None:
             return f"{self.unreadable_key}: {self.error}" if self.unreadable_key else str(self.error)
         if self.excepted is not None:

@@ -66,7 +66,7 @@ def log(priority: Priority, message: str, kind: EntryKind | None) -> None:
 def log_entry(priority: Priority, message: str, kind: EntryKind | None, fields: Mapping[str, str]) -> None:
     """Writes an entry with these fields (names in capital letters) to the journal, or its message to standard error.
 
-    kind: None if no rule needs to select the entry.
+    kind: sets the entry's MESSAGE_ID, by which a journal can be searched; None: the entry has no MESSAGE_ID.
     """
     if not (stderr_is_journal() and log_to_journal(priority, message, kind, fields)):
         write_stderr(f"capacityd: {message}\n")

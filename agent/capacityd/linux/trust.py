@@ -82,24 +82,27 @@ def own_trust() -> Trust:
 
 
 def trust_in(path: str) -> Trust:
-    """The trust of a user who names a configuration in a command. It includes the configuration's owner, any group, and
-    folders with the sticky bit."""
+    """The trust of a user who names a configuration file in a command.
+
+    Also the file's owner and its group may be able to change the file, and it may be in a folder such as /tmp.
+    """
     return replace(own_trust().with_owner_of(path), group_may_write=True, in_shared_folder=True)
 
 
 def find_trusted(path: str, trust: Trust, descriptors: ExitStack) -> Part:
     """Returns the target of a path. Raises NotTrusted if somebody else could change the target or a part of the path.
 
-    The owner and the mode of a device, a socket or a folder at the end of the path do not count: devices and sockets
-    have no content, and nothing is looked up in the folder. descriptors: closes the target's descriptor. Raises OSError
-    if the path leads nowhere and nobody else could create the missing part, and ValueError if it contains a NUL.
+    A target that is a device, a socket or a folder may belong to anybody, because nothing is read from it here.
+    Raises OSError if the path leads nowhere, or NotTrusted if somebody else could create what is missing. Raises
+    ValueError if the path contains a NUL. descriptors: closes the target's descriptor.
     """
-    reached = None
+    reached = None  # the part before
     try:
         for part, folder in walk(path, descriptors):
             if reached:
                 _require(folder, trust, may_be_sticky=part.is_folder or trust.in_shared_folder)
-            if part.is_link or stat.S_ISREG(part.status.st_mode) or stat.S_ISFIFO(part.status.st_mode):
+            has_content = stat.S_ISREG(part.status.st_mode) or stat.S_ISFIFO(part.status.st_mode)
+            if part.is_link or has_content:
                 _require(part, trust)
             reached = part
     except OSError:

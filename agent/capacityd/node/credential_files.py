@@ -15,10 +15,10 @@ from capacityd.model.text import printable
 _MAX_FILE_BYTES = 1 << 20
 _MICROK8S = "/var/snap/microk8s/"
 """MicroK8s lets its group microk8s write its kubeconfigs and certificates (snap/hooks/configure in canonical/microk8s).
-The group's members may start privileged pods, so trust in these files gives them no further rights."""
+The group's members may start privileged pods, so they can be root anyway."""
 _KUBERNETES = "/etc/kubernetes"
 """Kubespray gives this folder to the user kube (roles/kubernetes/preinstall in kubernetes-sigs/kubespray). The owner
-may add static pods, which may do all that root does, so trust in the folder gives the owner no further rights."""
+may add static pods, so this user can be root anyway."""
 
 
 def permission_advice(path: str) -> str:

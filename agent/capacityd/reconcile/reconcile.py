@@ -128,8 +128,9 @@ class Pass:
         return PassEnd(inputs, memory, error=conflict)
 
     def _finish(self, inputs: Inputs, plan: Plan, writing: Writing) -> PassEnd:
-        """Creates the Events of a pass that has written its plan. Returns the end of the pass."""
+        """Creates the Events of a pass that has carried out its plan. Returns the end of the pass."""
         warnings = self._report(plan, writing) if writing.has_written else []
+        # A patch that the API server has rejected counts for the limit of writes, too.
         memory = writing.memory.with_write(inputs.uptime) if writing.has_sent else writing.memory
         outcome = Outcome(plan, writing.state, is_written=writing.has_written, warnings=tuple(warnings))
         is_settled = not plan.troubles and not plan.waits and not memory.has_denials

@@ -77,9 +77,9 @@ RECORDING_PARTS: Mapping[str, Any] = {
     "files": Mapping[str, str],  # path -> content
     "links": Mapping[str, str],  # path -> target
     "errors": Mapping[str, str],  # path -> name of the errno for reading this path and all paths below it
-    # Folder -> names of existing entries that are not recorded; folders end with "/".
+    # Folder -> names in it of which nothing is recorded. A name of a folder ends with "/".
     "left_out": Mapping[str, tuple[str, ...]],
-    "folders": tuple[str, ...],  # existing paths without recorded contents
+    "folders": tuple[str, ...],  # paths of which only the existence is recorded
     "properties": Mapping[str, Mapping[str, str]],  # path of a device -> name -> value
     "link_modes": Mapping[str, tuple[str, ...]],  # interface -> names of the link modes that it supports
     "link_kinds": Mapping[str, str],  # interface -> kind, as "ip -details link" shows it

@@ -96,7 +96,7 @@ def anothers_number_equals_ours(ghosts: Ghosts, breach: Breach) -> float:
 
 ADMITTED = (
     Admitted(
-        "While the limit of writes holds a change back, the condition can stay True for a minute.",
+        "The limit of writes can delay a change for a minute, and the condition can stay True until then.",
         (*_TRUE, "right_in_time"),
         a_limit_holds_a_change_back,
     ),
@@ -121,7 +121,7 @@ ADMITTED = (
         no_event_reports_a_change,
     ),
     Admitted(
-        "While another capacityd writes the Node, and for 90 s after that, either may leave the condition True.",
+        "While two capacityds write one Node, and for 90 s after that, each of them may leave the condition True.",
         (*_TRUE, "right_in_time"),
         another_capacityd_writes,
     ),
@@ -136,7 +136,7 @@ ADMITTED = (
         the_annotation_is_lost_with_the_memory,
     ),
     Admitted(
-        "A key that another writer puts into the annotation counts as capacityd's, with the number that stands there.",
+        "If another writer puts a key into the annotation, capacityd takes the key and that number for its own.",
         (*_OWNER, "unknown_keeps", "holds"),
         the_annotation_is_believed,
     ),

@@ -166,8 +166,8 @@ def true_only_while_right(ghosts: Ghosts, true_since: dict[Fault, float]) -> Ite
 
 
 def right_in_time(ghosts: Ghosts, wrong_since: dict[Fault | None, float]) -> Iterator[Breach]:
-    """What is wrong is right within a minute after its causes have ended, or within a tenth of the time that it was
-    wrong."""
+    """After its causes have ended, a fault is repaired within a minute, or within a tenth of the time that it
+    lasted."""
     for fault, since in sorted(wrong_since.items(), key=str):
         entry = fault.entry if fault else ""
         hindered = [span for trouble, span in ghosts.troubles.items() if trouble in HINDERS and span.concerns(entry)]

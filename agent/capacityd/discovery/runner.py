@@ -15,7 +15,7 @@ from functools import partial
 from capacityd.detectors import load_detector
 from capacityd.discovery.child import MAX_BUSY, Child, process_name, start_child, wait_for_any
 from capacityd.discovery.reader import read_resource
-from capacityd.linux.subreaper import become_subreaper, kill_children
+from capacityd.linux.subreaper import become_subreaper, has_ended, kill_children
 from capacityd.linux.subreaper import children as children_of
 from capacityd.model.errors import Cause
 from capacityd.model.host import Host
@@ -81,6 +81,8 @@ def _hanging(resources: Iterable[Resource]) -> dict[str, Unknown]:
     """
     pids: dict[str, int] = {}  # name of a process, or of a program's standard input (linux/program.py) -> process id
     for pid in children_of(os.getppid()):
+        if has_ended(pid):
+            continue
         with suppress(OSError), open(f"/proc/{pid}/comm", "rb") as file:
             name = file.read().strip().decode(errors="replace")
             pids[name] = pid

@@ -31,6 +31,16 @@ def children(pid: int) -> list[int]:
     return found
 
 
+def has_ended(pid: int) -> bool:
+    """Whether a process has ended, although its parent may not have reaped it yet (proc_pid_stat(5))."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            state = file.read().rpartition(b") ")[2][:1]
+    except OSError:
+        return True
+    return state == b"Z"
+
+
 def kill_children(deadline: float, spared: Collection[int] = ()) -> dict[int, int]:
     """Kills and reaps this process's children until no child is left, or until the deadline (time.monotonic()).
 

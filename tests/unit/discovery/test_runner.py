@@ -165,9 +165,12 @@ def test_a_detector_that_cannot_be_killed_delays_no_pass_and_is_not_started_agai
             with open(f"/proc/self/task/{os.getpid()}/children") as f:
                 (left,) = f.read().split()
             second = run_pass()
+            os.kill(int(left), signal.SIGKILL)
+            os.waitid(os.P_PID, int(left), os.WEXITED | os.WNOWAIT)  # it has ended, and is not reaped
+            third = run_pass()
         finally:
             kill_children(time.monotonic() + 10)
-        return [first, second, run_pass()], left, silent
+        return [first, second, third], left, silent
 
     limit_the_double(monkeypatch, 1.0)
     passes, left, silent = forked(serve)

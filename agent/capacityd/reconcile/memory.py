@@ -15,9 +15,9 @@ from capacityd.model.key import Key
 from capacityd.model.node import ANNOTATION, ConditionReason, NodeState, Patch
 from capacityd.model.pace import LONGEST_PAUSE
 from capacityd.model.plan import Plan, Trouble
-from capacityd.model.published import published_in
+from capacityd.model.published import is_annotated, published_in
 from capacityd.model.reading import Quantity, Reading, Unknown
-from capacityd.reconcile.denial import Denial, condition_text, denial_after, why_altered
+from capacityd.reconcile.denial import Denial, condition_text, denial_after, is_paused, why_altered
 
 MIN_INTERVAL = 60.0
 """Seconds between two writes of a Node that has been written often."""
@@ -135,6 +135,13 @@ class Memory:
             return self
         return replace(self, restored=(*self.restored, uptime)[-BURST:])
 
+    def without_ended_denial(self, plan: Plan, uptime: float) -> Memory:
+        """The memory without the denial of the annotation, if it can be tried again, and the Node already has it."""
+        is_due = self.annotation_denied is not None and not is_paused(self.annotation_denied, uptime)
+        if not is_due or not is_annotated(plan.node.annotation, plan.published):
+            return self
+        return replace(self, annotation_denied=None)
+
     def after_plan(self, plan: Plan, uptime: float) -> Memory:
         """The memory after a plan that writes nothing, or that the limit of writes holds back."""
         published = self.published if plan.is_limited else plan.published
@@ -223,9 +230,14 @@ def about(troubles: Sequence[Trouble]) -> tuple[str, ...]:
 
 
 def digest_of_ours(node: NodeState, published: Collection[Key]) -> str:
-    """A hash of what capacityd owns on the Node: the published keys, the annotation and the condition."""
+    """A hash of what capacityd owns on the Node: the published keys, the two annotations and the condition."""
     stored = [[str(key), node.stored(key).capacity, node.stored(key).allocatable] for key in sorted(published)]
-    content = [stored, node.annotation, [condition_text(condition) for condition in node.conditions]]
+    content = [
+        stored,
+        node.annotation,
+        node.configuration,
+        [condition_text(condition) for condition in node.conditions],
+    ]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
 

@@ -110,6 +110,10 @@ class Pass:
             plugins = self.device_plugins()
             memory = memory.of_node(state).with_restored(state, inputs.uptime)
             plan = make_plan(state, plugins, memory, inputs)
+            without_denial = memory.without_ended_denial(plan, inputs.uptime)
+            if without_denial is not memory:
+                memory = without_denial
+                plan = make_plan(state, plugins, memory, inputs)
             if not self.writes:
                 read = replace(self.memory, lower_since=plan.lower_since, unknown_since=memory.unknown_since)
                 return PassEnd(inputs, read, Outcome(plan, state))

@@ -330,6 +330,25 @@ def test_a_webhook_that_strips_the_annotation_is_said(service: Service) -> None:
     assert service.node.condition == TRUE
 
 
+def test_an_annotation_that_another_writer_restores_is_not_denied_any_more(service: Service) -> None:
+    service.node.alters = lambda document: document["metadata"]["annotations"].pop(ANNOTATION, None)
+    service.make_pass(1000.0, a=FOUR)
+    assert service.node.condition[:2] == ("False", "Denied")
+    service.node.alters = lambda _: None
+    service.node.annotate(f'{{"{A}":4}}')
+    service.make_pass(1061.0, a=FOUR)
+    assert service.node.condition[:2] == ("True", "Published")
+
+
+def test_a_configuration_that_others_keep_changing_is_overwritten(service: Service) -> None:
+    service.make_pass(1000.0, a=FOUR)
+    for at in (1010.0, 1020.0, 1030.0):
+        service.node.document["metadata"]["annotations"]["capacityd/configuration"] = "another"
+        service.node.change()
+        service.make_pass(at, a=FOUR)
+    assert service.node.condition[:2] == ("False", "Overwritten")
+
+
 def test_a_webhook_that_strips_what_the_patch_does_not_contain_is_noticed(service: Service) -> None:
     """Here the patch contains a number, and the condition stays as it is."""
     service.make_pass(1000.0, a=FOUR)

@@ -78,13 +78,14 @@ class Shell:
         if command == "echo $?":
             return f"{self._status}\n"
         end = time.monotonic() + (_PATIENCE if shown else _SETTLE)
-        output = self._output(command)
+        output = self.run_once(command)
         while _READS.search(command) and same(output) != same(shown) and time.monotonic() < end:
             time.sleep(_AGAIN)
-            output = self._output(command)
+            output = self.run_once(command)
         return output
 
-    def _output(self, command: str) -> str:
+    def run_once(self, command: str) -> str:
+        """Returns the command's output."""
         for readers, ours in self.paths.items():
             command = command.replace(readers, ours)
         done = subprocess.run(
@@ -173,7 +174,8 @@ class ClusterWorld:
     def _do_publish(self) -> None:
         """Publishes the recording's numbers with kubectl. The service would read this machine's mounts and routes."""
         plan = f"capacityd plan --patch --machine {self._machine}"
-        self._shell.run(f"{plan} | kubectl patch node n1 --subresource=status --patch-file=/dev/stdin", "")
+        patch = f"{plan} | kubectl patch node n1 --subresource=status --patch-file=/dev/stdin"
+        self._shell.run_once(f"until {patch}; do sleep 1; done")  # the kubelet may not have registered the Node yet
 
     def _do_kubelet(self, what: str) -> None:
         self.kubelet().restart(zeroing={"restart": False, "zero": True}[what])

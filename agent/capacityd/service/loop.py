@@ -183,7 +183,8 @@ class Service:
         now = self._around.monotonic()
         result = worker.result if worker else None
         if job is Job.CHECK:
-            self._on_check_result(CheckResult(error=how_it_ended), now)
+            failed = result if isinstance(result, CheckResult) else CheckResult(error=how_it_ended)
+            self._on_check_result(failed, now)
         elif worker and isinstance(result, PassResult):
             self._on_pass_result(result, now)
             if worker.node_to_watch:

@@ -62,8 +62,11 @@ class WorkerProcess:
         self._process.send(json.dumps(encode(request)).encode())
 
     def finish_check(self) -> CheckResult | None:
-        """Returns the result of a check, if the worker has sent it. From then on, the worker waits for another job."""
-        if self.job is not Job.CHECK or not isinstance(self.result, CheckResult):
+        """Returns the result of a check, if the worker has sent it. From then on, the worker waits for another job.
+
+        Returns None if the check has failed, because the worker ends then.
+        """
+        if self.job is not Job.CHECK or not isinstance(self.result, CheckResult) or self.result.error:
             return None
         self.job = None
         self.is_slow = False

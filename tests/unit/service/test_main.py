@@ -447,6 +447,16 @@ def test_the_check_and_its_pass_are_one_worker_if_it_waits(running: Running) -> 
     assert len(running.started()) == 2
 
 
+def test_a_worker_whose_check_has_failed_gets_no_pass(running: Running) -> None:
+    """It ends after it has sent the result of the check."""
+    failed = _GOOD["check"].replace("}}}]", '}}, "error": "no space"}]')
+    running.stub(check=f"{failed}; sleep 0.2; exit 1")
+    running.start()
+    running.await_line("STATUS=1 of 1")
+    assert len(running.started()) == 2
+    assert "exited without a result" not in running.end()[1]
+
+
 @pytest.mark.parametrize("early", [":", "exit 1", "kill -9 $$"])
 def test_a_worker_is_started_before_its_pass_is_due_and_replaced_if_it_dies(running: Running, early: str) -> None:
     """If it dies, no pass is lost."""

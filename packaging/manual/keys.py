@@ -26,7 +26,8 @@ _TYPES: dict[type, str] = {Text: "text", Flag: "true or false", Network: "addres
 _DETECTORS = (
     "Devices can also be matched by `attributes` (files and links of the device in /sys) and `properties` (of udev), "
     'both tables of text by name: `attributes = { numa_node = "0" }`. Every key whose value is a size, a speed, a '
-    "frequency or a number can be the `measure`, and so can an attribute or a property that holds a whole number: "
+    "frequency or a number can be the `measure`, and so can an attribute or a property that holds a whole number from "
+    "0 up: "
     '`measure = "attributes.NAME"`. Without one devices are counted.'
 )
 

@@ -131,7 +131,8 @@ def _running_speed(host: Host, path: str) -> int | None:
 
 def _max_speed(host: Host, device: Device) -> Value:
     """The speed in bit/s of the interface's best supported link mode, even if its optics or its link partner are slower
-    (netdata#14803). For a bond, the speed of its active members together. Raises HostError if the speed is unknown."""
+    (netdata#14803). For a bond, the speed that its members can carry together in its mode. Raises HostError if it
+    is unknown."""
     name = os.path.basename(device.path)
     kind = software_kind(host, device.path)
     if kind == "team":
@@ -197,8 +198,8 @@ DETECTOR = DeviceDetector(
         "max_speed": Key(
             Amount("speed"),
             _max_speed,
-            "speed of the best supported link mode, or of the link if that is faster; for a bond, the speed of its "
-            "active members together",
+            "speed of the best supported link mode, or of the link if that is faster; for a bond, what its "
+            "members can carry together in its mode",
         ),
         "speed": Key(Amount("speed"), _speed, "the negotiated speed; unknown while the link is down"),
     },

@@ -116,7 +116,9 @@ class Settings:
     node_name: str | None = _setting(
         "kubernetes", NODE_NAME, "the Node's name, if it can't be derived from the credentials or the host name"
     )
-    observe: bool = _setting("kubernetes", BOOLEAN, "true: read and report, never write to the Node", default=False)
+    observe: bool = _setting(
+        "kubernetes", BOOLEAN, "true: read and report; only `withdraw` writes to the Node", default=False
+    )
     condition: bool = _setting(
         "kubernetes", BOOLEAN, "whether to keep the condition CapacityPublished on the Node", default=True
     )

@@ -134,7 +134,7 @@ def true_when_written(ghosts: Ghosts, asks: Asks) -> Iterator[Breach]:
 
 
 def observes(ghosts: Ghosts) -> Iterator[Breach]:
-    """With `observe = true`, capacityd writes nothing."""
+    """With `observe = true`, capacityd writes nothing; only the command `withdraw` does."""
     if ghosts.configuration.observe:
         yield _act(ghosts, "", "it writes in observe mode")
 

@@ -135,12 +135,10 @@ class Memory:
             return self
         return replace(self, restored=(*self.restored, uptime)[-BURST:])
 
-    def without_ended_denial(self, plan: Plan, uptime: float) -> Memory:
-        """The memory without the denial of the annotation, if it can be tried again, and the Node already has it."""
+    def annotation_is_right_again(self, plan: Plan, uptime: float) -> bool:
+        """Whether the annotation is denied and could be sent again now, but the Node already has it."""
         is_due = self.annotation_denied is not None and not is_paused(self.annotation_denied, uptime)
-        if not is_due or not is_annotated(plan.node.annotation, plan.published):
-            return self
-        return replace(self, annotation_denied=None)
+        return is_due and is_annotated(plan.node.annotation, plan.published)
 
     def after_plan(self, plan: Plan, uptime: float) -> Memory:
         """The memory after a plan that writes nothing, or that the limit of writes holds back."""

@@ -110,13 +110,12 @@ class Pass:
             plugins = self.device_plugins()
             memory = memory.of_node(state).with_restored(state, inputs.uptime)
             plan = make_plan(state, plugins, memory, inputs)
-            without_denial = memory.without_ended_denial(plan, inputs.uptime)
-            if without_denial is not memory:
-                memory = without_denial
+            if memory.annotation_is_right_again(plan, inputs.uptime):
+                memory = replace(memory, annotation_denied=None)
                 plan = make_plan(state, plugins, memory, inputs)
             if not self.writes:
-                read = replace(self.memory, lower_since=plan.lower_since, unknown_since=memory.unknown_since)
-                return PassEnd(inputs, read, Outcome(plan, state))
+                remembered = replace(self.memory, lower_since=plan.lower_since, unknown_since=memory.unknown_since)
+                return PassEnd(inputs, remembered, Outcome(plan, state))
             writing.begin(plugins, state, memory)
             try:
                 plan = writing.write(plan)

@@ -11,6 +11,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import NamedTuple
 
+import records
 import troubles
 import words
 from json_fields import FIELDS, FIELDS_OF_KUBECTL, Field
@@ -92,6 +93,11 @@ def reference() -> str:
         *troubles.findings(),
         "## Alerts",
         *troubles.alerts(),
+        "## Metrics",
+        *records.metrics_of_nodes(),
+        *records.metrics_of_fleet(),
+        "## Journal entries",
+        *records.entries(),
         "## JSON",
         "With `--json` most commands print one JSON object. [json.md](json.md) lists its fields.",
         "## Files and environment",

@@ -61,7 +61,7 @@ def text_of(node: NodeAt) -> bytes:
         condition=Condition(condition_status, reason, ""),
         succeeded_at=node.last_success,
     )
-    return metrics.exposition(config_of(node), status)
+    return metrics.metrics_text(config_of(node), status)
 
 
 def _reading(value: int | str | None) -> Reading:

@@ -1,11 +1,11 @@
-"""The service's metrics, in Prometheus' text format."""
+"""The metrics of a pass."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from capacityd import __version__
+from capacityd.model.gauge import Gauge, exposition
 from capacityd.model.node import ConditionReason
 from capacityd.model.reading import Absent, Unknown
 from capacityd.schema.config import Config
@@ -16,71 +16,59 @@ _NODE_LABEL = "capacityd_node"
 machine may get later. A label `node` may clash with one from relabelling, and would then become exported_node."""
 
 
-def exposition(config: Config, status: PassStatus) -> bytes:
+def metrics_text(config: Config, status: PassStatus) -> bytes:
     """The content of the metrics file after a pass. Raises ImportError if the Prometheus library is missing."""
-    from prometheus_client import CollectorRegistry, generate_latest
-    from prometheus_client.core import GaugeMetricFamily
-
-    node_label = {_NODE_LABEL: status.node} if status.node else {}  # label -> value
-
-    class PassCollector:  # duck-typed: older versions of the library have no class Collector
-        def collect(self) -> Iterator[Any]:
-            for name, about, labels, values in _gauges(config, status):
-                gauge = GaugeMetricFamily(f"capacityd_{name}", about, labels=[*node_label, *labels])
-                for label_values, value in values.items():
-                    gauge.add_metric([*node_label.values(), *label_values], value)
-                yield gauge
-
-    registry = CollectorRegistry()
-    registry.register(PassCollector())  # type: ignore[arg-type]  # duck-typed
-    content: bytes = generate_latest(registry)
-    return content
+    return exposition(gauges(config, status), {_NODE_LABEL: status.node} if status.node else {})
 
 
-_Gauge = tuple[str, str, Sequence[str], Mapping[tuple[str, ...], float]]
-"""Name, help text, names of the labels, and the value for each combination of label values."""
-
-
-def _gauges(config: Config, status: PassStatus) -> Iterator[_Gauge]:
-    yield "resource_published", "Quantity published on the Node.", ("resource",), _by_resource(status.published)
-    about = "Expected quantity (`expect`), on machines that the resource applies to."
-    yield "resource_expected", about, ("resource",), _by_resource(_expected(config, status))
-    about = "1 for each reason why a resource is not published as configured."
-    yield "resource_trouble", about, ("resource", "reason"), dict.fromkeys(sorted(_troubles(status)), 1.0)
-    for name, about, value in (
-        ("last_reconcile_timestamp_seconds", "Time of the last reconcile pass.", status.at),
-        (
-            "last_success_timestamp_seconds",
-            "Time of the last reconcile pass without an error; 0: there was none.",
+def gauges(config: Config, status: PassStatus) -> list[Gauge]:
+    """All metrics of a pass."""
+    condition = status.condition
+    return [
+        _of_resources("capacityd_resource_published", "quantity that is published on the Node", status.published),
+        _of_resources(
+            "capacityd_resource_expected",
+            "`expect`, on machines that the resource applies to",
+            _expected(config, status),
+        ),
+        Gauge(
+            "capacityd_resource_trouble",
+            "1 for each reason why a resource is not as configured",
+            dict.fromkeys(sorted(_troubles(status)), 1.0),
+            labels=("resource", "reason"),
+        ),
+        _info(
+            "capacityd_condition",
+            "1 for the reason and the status of the condition; no series with `condition = false`",
+            {"reason": condition.reason if condition else "", "status": condition.status if condition else ""},
+        ),
+        _number("capacityd_last_reconcile_timestamp_seconds", "time of the last pass", status.at),
+        _number(
+            "capacityd_last_success_timestamp_seconds",
+            "time of the last pass without an error; 0 if there was none since the start",
             status.succeeded_at or 0.0,
         ),
-        (
-            "resync_period_seconds",
-            "Period of the passes that read the Node without an event.",
-            config.settings.resync,
-        ),
-        ("observe", "1 while observe mode is on: nothing is written to the Node.", config.settings.observe),
-    ):
-        yield name, about, (), {(): float(value)}  # the series has no labels
-    condition = status.condition
-    reason_and_status = {
-        "reason": condition.reason if condition else "",
-        "status": condition.status if condition else "",
-    }
-    yield _info("condition", "The Node condition CapacityPublished.", reason_and_status)
-    yield _info("configuration_info", "The hash of the configuration.", {"hash": config.digest})
-    yield _info("build_info", "The version of capacityd.", {"version": __version__})
+        _number("capacityd_resync_period_seconds", "`resync`", config.settings.resync),
+        _number("capacityd_observe", "1 while nothing is written, because of `observe`", config.settings.observe),
+        _info("capacityd_configuration_info", "1 for the hash of the configuration", {"hash": config.digest}),
+        _info("capacityd_build_info", "1 for the version of capacityd", {"version": __version__}),
+    ]
 
 
-def _info(name: str, about: str, labels: Mapping[str, str]) -> _Gauge:
-    """A gauge with one series, whose labels carry the information. If a label is "", the gauge has no series."""
+def _number(name: str, about: str, number: float) -> Gauge:
+    return Gauge(name, about, {(): float(number)})
+
+
+def _info(name: str, about: str, labels: Mapping[str, str]) -> Gauge:
+    """A metric with one series, whose labels carry the information. If a label is "", the metric has no series."""
     values = tuple(labels.values())
-    series = {values: 1.0} if all(values) else {}
-    return name, about, tuple(labels), series
+    return Gauge(name, about, {values: 1.0} if all(values) else {}, labels=tuple(labels))
 
 
-def _by_resource(numbers: Mapping[str, float]) -> dict[tuple[str, ...], float]:
-    return {(name,): float(numbers[name]) for name in sorted(numbers)}
+def _of_resources(name: str, about: str, numbers: Mapping[str, float]) -> Gauge:
+    """A metric with a series for each resource. numbers: name of the resource -> number."""
+    series: dict[tuple[str, ...], float] = {(resource,): float(numbers[resource]) for resource in sorted(numbers)}
+    return Gauge(name, about, series, labels=("resource",))
 
 
 def _expected(config: Config, status: PassStatus) -> dict[str, int]:

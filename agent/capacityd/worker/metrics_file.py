@@ -67,7 +67,7 @@ def remove(path: str) -> str:
 
 def _write(path: str, config: Config, status: PassStatus) -> MetricsResult:
     try:
-        content = metrics.exposition(config, status)
+        content = metrics.metrics_text(config, status)
         with _path_in_open_folder(path) as path_in_folder:
             # All users may read the file, because node_exporter runs as another user. It ignores the unfinished *.new.
             replace_file(path_in_folder, content, 0o644)

@@ -1,19 +1,13 @@
-"""The report about a fleet as Prometheus metrics, for alerts that need the whole fleet. Pure."""
+"""The report about a fleet as Prometheus metrics, for alerts that need the whole fleet."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import partial
-from typing import Any
+from collections.abc import Mapping
 
+from capacityd.model.gauge import Gauge, exposition
 from capacityd.model.node import ConditionReason
 from kubectl_capacityd.fleet.assess import FleetReport
 from kubectl_capacityd.fleet.findings import Reason, nodes_by_reason
-
-_QUANTITIES = {  # field of ResourceSummary, and the metric's name after resource_ -> the metric's help
-    "free": "total of allocatable minus what pods request; no series without the right to list pods",
-    "waiting": "pods that request the resource and are not bound to a Node",
-}
 
 
 def metrics_text(report: FleetReport, context: str | None) -> bytes:
@@ -22,39 +16,38 @@ def metrics_text(report: FleetReport, context: str | None) -> bytes:
     context: the value of the label `context` of each series, for a node_exporter that reads files of several clusters.
     None: the series have no such label.
     """
-    from prometheus_client import CollectorRegistry, generate_latest
-
-    gauge = partial(_gauge, context)
-
-    class FleetCollector:  # duck-typed: older versions of the library have no class Collector
-        def collect(self) -> Iterator[Any]:
-            yield gauge("timestamp_seconds", "when the Nodes were read", {"": report.as_of})
-            yield gauge("findings", "Nodes that need attention, by reason", _nodes_with(report), label="reason")
-            for field, about in _QUANTITIES.items():
-                quantities = {resource.name: getattr(resource, field) for resource in report.resources}
-                known = {name: quantity for name, quantity in quantities.items() if quantity is not None}
-                yield gauge(f"resource_{field}", about, known, label="resource")
-
-    registry = CollectorRegistry()
-    registry.register(FleetCollector())  # type: ignore[arg-type]
-    return bytes(generate_latest(registry))
+    return exposition(gauges(report), {} if context is None else {"context": context})
 
 
-def _gauge(context: str | None, name: str, about: str, numbers: Mapping[str, float], label: str = "") -> Any:
-    """A metric with a series for each number.
+def gauges(report: FleetReport) -> list[Gauge]:
+    """All metrics of a report."""
+    return [
+        Gauge(
+            "capacityd_fleet_findings",
+            "Nodes with this finding of `fleet`; 1 for `DeviceClass`",
+            {(reason,): float(count) for reason, count in _nodes_with(report).items()},
+            labels=("reason",),
+        ),
+        Gauge("capacityd_fleet_timestamp_seconds", "when the Nodes were read", {(): report.as_of}),
+        _of_resources(
+            "capacityd_fleet_resource_free",
+            "what is allocatable and not requested; no series without the right to list pods",
+            {resource.name: resource.free for resource in report.resources},
+        ),
+        _of_resources(
+            "capacityd_fleet_resource_waiting",
+            "pods that request it and are not bound to a Node",
+            {resource.name: resource.waiting for resource in report.resources},
+        ),
+    ]
 
-    context: as in metrics_text(). name: the metric's name without the prefix. about: the metric's help. numbers: value
-    of the label -> number. label: the label's name. "": the metric has one series, and the key in numbers is not used.
-    """
-    from prometheus_client.core import GaugeMetricFamily
 
-    context_label = {} if context is None else {"context": context}
-    own_labels = [label] if label else []
-    family = GaugeMetricFamily(f"capacityd_fleet_{name}", about, labels=[*context_label, *own_labels])
-    for label_value, number in numbers.items():
-        own_values = [label_value] if label else []
-        family.add_metric([*context_label.values(), *own_values], number)
-    return family
+def _of_resources(name: str, about: str, numbers: Mapping[str, int | None]) -> Gauge:
+    """A metric with a series for each resource. numbers: name of the resource -> number; None if it is not known."""
+    series: dict[tuple[str, ...], float] = {
+        (resource,): float(number) for resource, number in numbers.items() if number is not None
+    }
+    return Gauge(name, about, series, labels=("resource",))
 
 
 def _nodes_with(report: FleetReport) -> dict[str, int]:

@@ -74,7 +74,7 @@ def test_metrics_of_two_fleets_do_not_collide() -> None:
 def test_node_exporter_can_parse_the_metrics(context: str) -> None:
     """It knows only the types of Prometheus' text format, and a time stamp would let old samples be rejected."""
     report = FleetReport(1, (ResourceSummary("example.com/dongle", 1, 4, 4, 4, requested=3, free=1, waiting=0),), ())
-    texts = [metrics_text(report, context).decode(), metrics.exposition(CONFIG, STATUS).decode()]
+    texts = [metrics_text(report, context).decode(), metrics.metrics_text(CONFIG, STATUS).decode()]
     families = [family for text in texts for family in text_string_to_metric_families(text)]
     samples = [sample for family in families for sample in family.samples]
     assert {sample.labels.get("context") for sample in samples} == {context, None}

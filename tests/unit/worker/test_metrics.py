@@ -76,7 +76,7 @@ def series(text: bytes) -> dict[str, float]:
 
 def test_every_metric_has_its_series() -> None:
     """A metric without a value here would be covered by no test."""
-    text = metrics.exposition(CONFIG, STATUS)
+    text = metrics.metrics_text(CONFIG, STATUS)
     assert [family.name for family in text_string_to_metric_families(text.decode()) if not family.samples] == []
     assert series(text) == {
         f"resource_published{{resource={A}}}": 4.0,
@@ -98,7 +98,7 @@ def test_every_metric_has_its_series() -> None:
 
 
 def test_before_the_node_was_reached_there_is_no_success() -> None:
-    samples = series(metrics.exposition(Config(), PassStatus(1.0, readings=READINGS)))
+    samples = series(metrics.metrics_text(Config(), PassStatus(1.0, readings=READINGS)))
     assert "last_reconcile_timestamp_seconds{}" in samples
     assert samples["last_success_timestamp_seconds{}"] == 0, "before any pass"
     assert not any(key.startswith(("configuration_info", "condition")) for key in samples)
@@ -107,6 +107,6 @@ def test_before_the_node_was_reached_there_is_no_success() -> None:
 def test_a_reading_that_is_known_again_is_no_trouble_before_the_next_plan() -> None:
     """A pass that can't read the Node still has the troubles of the last plan."""
     troubles = (Trouble(ConditionReason.UNKNOWN, "no", Key(A)), Trouble(ConditionReason.DENIED, "a policy", Key(B)))
-    samples = series(metrics.exposition(CONFIG, replace(STATUS, readings={A: Quantity(4)}, troubles=troubles)))
+    samples = series(metrics.metrics_text(CONFIG, replace(STATUS, readings={A: Quantity(4)}, troubles=troubles)))
     found = {key for key in samples if key.startswith("resource_trouble")}
     assert found == {f"resource_trouble{{reason=Denied,resource={B}}}"}

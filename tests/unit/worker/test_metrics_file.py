@@ -46,7 +46,7 @@ def test_every_user_may_read_the_file(passes: Passes, tmp_path: Path) -> None:
             assert passes.end(path) == MetricsResult(str(path))
     finally:
         os.umask(before)
-    assert path.read_bytes() == metrics.exposition(CONFIG, STATUS)
+    assert path.read_bytes() == metrics.metrics_text(CONFIG, STATUS)
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
     assert os.listdir(tmp_path) == ["x.prom"]
 
@@ -96,10 +96,10 @@ def test_a_file_that_cannot_be_removed_is_an_error(
 
 
 def test_the_postrm_knows_how_a_file_starts() -> None:
-    first_line = metrics.exposition(CONFIG, STATUS).splitlines()[0].decode()
+    first_line = metrics.metrics_text(CONFIG, STATUS).splitlines()[0].decode()
     (pattern,) = re.findall(r'grep -q "\^(.*)"', (ROOT / "packaging/deb/capacityd.postrm").read_text())
     assert first_line.startswith(pattern)
-    never_read = metrics.exposition(CONFIG, PassStatus(1.0)).decode()
+    never_read = metrics.metrics_text(CONFIG, PassStatus(1.0)).decode()
     assert never_read.startswith(pattern)
 
 

@@ -1,0 +1,44 @@
+"""A metric, and Prometheus' text format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """A metric with its series."""
+
+    name: str
+    about: str
+    """The meaning of the metric, for its HELP line and the documentation."""
+    series: Mapping[tuple[str, ...], float]
+    """The values of the labels -> the number. A metric without labels has the key ()."""
+    labels: tuple[str, ...] = ()
+    """The names of the labels."""
+
+
+def exposition(gauges: Iterable[Gauge], labels: Mapping[str, str]) -> bytes:
+    """The metrics in Prometheus' text format.
+
+    labels: the names and values of further labels, which all series get. Raises ImportError without
+    python3-prometheus-client.
+    """
+    from prometheus_client import CollectorRegistry, generate_latest
+    from prometheus_client.core import GaugeMetricFamily
+
+    class Collector:  # duck-typed: older versions of the library have no class Collector
+        def collect(self) -> Iterator[Any]:
+            for gauge in gauges:
+                family = GaugeMetricFamily(gauge.name, gauge.about, labels=[*labels, *gauge.labels])
+                for values, number in gauge.series.items():
+                    family.add_metric([*labels.values(), *values], number)
+                yield family
+
+    # auto_describe is off by default, so the registry calls collect() only once.
+    registry = CollectorRegistry()
+    registry.register(Collector())  # type: ignore[arg-type]  # duck-typed
+    content: bytes = generate_latest(registry)
+    return content

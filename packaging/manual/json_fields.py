@@ -130,7 +130,7 @@ FIELDS: dict[str, tuple[Field, ...]] = {
     ),
     "config check": (
         Field("files", "list", "paths of the files that were read"),
-        Field("folders", "object", "path of each searched folder -> names of its files; null if it does not exist"),
+        Field("skipped", "list", "paths of the other files in the searched folders"),
         *_ERRORS,
         Field("warnings", "list", "the same fields as `errors`"),
     ),

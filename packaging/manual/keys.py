@@ -8,10 +8,10 @@ import words
 from markdown import escaped, table, terms
 
 from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES, WHEN_KEYS, DetectorDependentKey, Fact
-from capacityd.config.toml import toml_value
 from capacityd.detectors import detector_names, load_detector
 from capacityd.schema.device import Detector, DeviceDetector
 from capacityd.schema.setting_types import Setting
+from capacityd.schema.toml_values import toml_value
 from capacityd.schema.units import UNITS
 from capacityd.schema.value_types import Amount, Choice, Flag, HexId, Kind, Network, Text
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
@@ -21,12 +22,33 @@ class ArgumentParser(argparse.ArgumentParser):
 
         argparse calls this method of the program's parser, and of the command's parser. Each suggests its own options.
         """
+        if self._subparsers is not None:
+            self._refuse_unknown_before_command(args)
         parsed, unknown = super().parse_known_args(args, namespace)
         for argument in unknown:
-            option = argument.partition("=")[0]
-            if near := get_close_matches(option, self._option_string_actions, n=1):
-                self.error(f'unrecognized arguments: {" ".join(unknown)}; did you mean "{near[0]}"?')
+            if hint := self._nearest(argument):
+                self.error(f"unrecognized arguments: {' '.join(unknown)}; {hint}")
         return parsed, unknown
+
+    def _refuse_unknown_before_command(self, arguments: Sequence[str]) -> None:
+        """Ends the program with an error if it does not know an option before the command: argparse would take the
+        option's value for the command."""
+        words = iter(arguments)
+        for word in words:
+            option, has_value, _ = word.partition("=")
+            if not option.startswith("-"):
+                return  # the command
+            known = self._option_string_actions.get(option)
+            if known is None:
+                hint = self._nearest(option) or "the options of a command stand after the command"
+                self.error(f"unrecognized arguments: {option}; {hint}")
+            if known.nargs != 0 and not has_value:
+                next(words, "")
+
+    def _nearest(self, argument: str) -> str:
+        """The end of a message about an unknown argument: the option that it may be meant as; "" if there is none."""
+        near = get_close_matches(argument.partition("=")[0], self._option_string_actions, n=1)
+        return f'did you mean "{near[0]}"?' if near else ""
 
     def _check_value(self, action: argparse.Action, value: str) -> None:
         """Checks a value as argparse does. For an unknown command, suggests the nearest command."""

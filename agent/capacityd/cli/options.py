@@ -63,5 +63,5 @@ def refuse_combinations(options: Options, *, writes: bool) -> None:
     selection = options.selection
     if writes and selection.machine is not None and selection.node_file is None:
         raise UsageError("--machine selects another machine, which has no Node to write; add --node-file")
-    if selection.node_file is not None and (selection.kubeconfig or selection.node_name):
-        raise UsageError("--node-file replaces the API server: leave out --kubeconfig and --node-name")
+    if selection.node_file is not None and selection.kubeconfig:
+        raise UsageError("--node-file replaces the API server: leave out --kubeconfig")

@@ -10,7 +10,6 @@ from functools import partial
 from typing import cast
 
 from capacityd.config import Problem
-from capacityd.config.toml import toml_key
 from capacityd.linux.forked import text_within
 from capacityd.linux.sandbox import Sandbox, hidden_text, service_sandbox
 from capacityd.linux.trust import SERVICE_TRUST, flaw_of_command
@@ -19,6 +18,7 @@ from capacityd.node.identity import node_of_certificate
 from capacityd.node.kubeconfig import load
 from capacityd.node.kubelet_kubeconfig import find_kubelet_kubeconfig
 from capacityd.schema.config import Config, Resource, Table
+from capacityd.schema.toml_values import toml_key
 
 _TIMEOUT = 5.0
 """Seconds for the check of a path."""

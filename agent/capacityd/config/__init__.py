@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from capacityd.config.files import files_at, files_of_service, read
-from capacityd.config.line_numbers import numbered
 from capacityd.config.merge import parse
-from capacityd.config.problems import Loaded, Problem, clean
+from capacityd.config.problems import Loaded, Place, Problem, clean
 from capacityd.config.toml import parse_toml
 from capacityd.linux.permissions import others_may_read
 from capacityd.model.errors import ConfigError
@@ -27,30 +25,19 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
     else:
         files = files_at(path)
         root = "/"  # path is not below root
-    private_files = {file for file in files.paths if not others_may_read(file, root=root)}
-    unreadable = _problems(files.failures)
-    documents: list[tuple[str, dict[str, Any]]] = []
+    unreadable = [Problem(clean(file), clean(reason)) for file, reason in files.failures.items()]
+    documents: list[tuple[Place, dict[str, Any]]] = []
     texts: dict[str, str] = {}
     for file in files.paths:
+        private = not others_may_read(file, root=root)
         try:
             texts[file] = read(file, files)
             document = parse_toml(texts[file])
         except ConfigError as e:
             quotes_text = e.line > 0  # only an error with a line may quote the file
-            private = quotes_text and file in private_files
-            unreadable.append(Problem(clean(file), clean(str(e)), line=e.line, private=private))
+            unreadable.append(Problem(clean(file), clean(str(e)), line=e.line, private=private and quotes_text))
         else:
             if texts[file]:  # an empty file masks a vendor's file, and configures nothing
-                documents.append((file, document))
-    loaded = parse(documents, unreadable=unreadable, texts=texts, private=private_files)
-    return replace(
-        loaded,
-        problems=numbered(loaded.problems, texts),
-        warnings=numbered([replace(problem, warning=True) for problem in loaded.warnings], texts),
-        folders=files.folders,
-    )
-
-
-def _problems(reasons: Mapping[str, str]) -> list[Problem]:
-    """A problem for each path -> reason."""
-    return [Problem(clean(path), clean(reason)) for path, reason in reasons.items()]
+                documents.append((Place(file, texts[file], private=private), document))
+    loaded = parse(documents, unreadable=unreadable, texts=texts)
+    return replace(loaded, folders=files.folders, skipped=tuple(files.skipped))

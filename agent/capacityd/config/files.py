@@ -50,6 +50,8 @@ class Files:
     """Path of a folder -> the names of its files that are read; None if there is no such folder."""
     paths: list[str] = field(default_factory=list)
     """The files, in the order of merging. Later files override earlier ones."""
+    skipped: list[str] = field(default_factory=list)
+    """Paths of files that are not read, and need not be: hidden files, copies, and files of other programs."""
     failures: dict[str, str] = field(default_factory=dict)
     """Path -> the reason, for unusable folders, and for files that are not read but probably meant to be."""
 
@@ -172,7 +174,9 @@ def _add_folder(folder: str, files: Files, *, masked: Collection[str], may_have_
     files.folders[folder] = tuple(sorted(paths))
     files.masking |= {path for name, path in paths.items() if name in masked}
     for name in sorted(set(names) - paths.keys()):
-        if not _LEFTOVER.fullmatch(name) and not may_have_others:
+        if may_have_others or _LEFTOVER.fullmatch(name):
+            files.skipped.append(os.path.join(folder, name))
+        else:
             files.failures[os.path.join(folder, name)] = _WRONG_NAME
     return paths
 

@@ -13,11 +13,10 @@ from capacityd.schema.matchers import OR
 from capacityd.schema.units import is_amount
 
 
-def hints(resource: Resource, *, private: bool = False) -> Iterator[Problem]:
-    """Yields the hints about a resource. private: whether some users may not read the resource's file."""
-    place = Place(resource.source, private=private).below("resources").below(resource.name)
+def hints(resource: Resource, place: Place) -> Iterator[Problem]:
+    """Yields the hints about a resource. place: the resource's table."""
     if text := _name_hint(resource.name):
-        yield place.problem("", text)
+        yield place.problem("", text, warning=True)
     detector = load_detector(resource.detector)
     if isinstance(detector, DeviceDetector):
         table = place.below(detector.name)
@@ -32,7 +31,7 @@ def _measure_hints(resource: Resource, detector: DeviceDetector, place: Place) -
     if machine_is_only_device and resource.measure is None and has_table_without_test:
         measures = ", ".join(detector.measures)
         text = f"without a measure this is 1 on every machine; add a measure: {measures}"
-        yield place.problem("", text)
+        yield place.problem("", text, warning=True)
 
 
 def _exact_size_hints(resource: Resource, detector: DeviceDetector, place: Place) -> Iterator[Problem]:
@@ -46,7 +45,7 @@ def _exact_size_hints(resource: Resource, detector: DeviceDetector, place: Place
             if test.key in sizes and exact_sizes:
                 size = exact_sizes[0]
                 text = f'"{size}" matches only this exact size; for this size or more write ">={size}"'
-                yield place.problem(test.key, text)
+                yield place.problem(test.key, text, warning=True)
 
 
 def _name_hint(name: str) -> str:

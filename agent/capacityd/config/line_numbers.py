@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import TypeAlias
 
-from capacityd.config.problems import Problem, Step, clean
-from capacityd.config.toml import parse_toml
-from capacityd.model.errors import ConfigError
+Step: TypeAlias = tuple[str, int]
+"""One table or key in a path: its name without quotes, and its number. The number is a table's position in a list of
+tables, from 1. It is 0 outside of lists, and in a list with only one table."""
 
 _KEY = r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+)"""
 _DOTTED_KEY = rf"{_KEY}(?:\s*\.\s*{_KEY})*"
@@ -17,18 +19,9 @@ _PAIR = re.compile(rf"\s*(?P<dotted_key>{_DOTTED_KEY})\s*=")
 _PART = re.compile(_KEY)
 
 
-def numbered(problems: Iterable[Problem], texts: Mapping[str, str]) -> tuple[Problem, ...]:
-    """The problems with their line numbers, 0 if unknown. texts: file -> its text."""
-    lines_of_files = {clean(file): _lines(text) for file, text in texts.items()}
-    result = []
-    for problem in problems:
-        lines = lines_of_files.get(problem.file, {})
-        result.append(problem if problem.line else replace(problem, line=_line(problem.path, lines)))
-    return tuple(result)
-
-
-def _line(path: tuple[Step, ...], lines: Mapping[tuple[Step, ...], int]) -> int:
+def line_of(path: tuple[Step, ...], text: str) -> int:
     """The line of a table or key, or else of the innermost table around it whose line is known, or else 0."""
+    lines = _lines(text)
     for length in range(len(path), 0, -1):
         *parents, (name, number) = path[:length]
         if line := lines.get((*parents, (name, number))):
@@ -38,17 +31,40 @@ def _line(path: tuple[Step, ...], lines: Mapping[tuple[Step, ...], int]) -> int:
     return 0
 
 
-def _lines(text: str) -> dict[tuple[Step, ...], int]:
-    """The first line of each table and key: path -> line.
+def earlier_line(text: str, line: int) -> int:
+    """The line that has the same table or key as this line; 0 if no earlier line has it."""
+    rows = text.split("\n")[:line]
+    path = next((path for number, _, path in _definitions(rows) if number == line), ())
+    return _lines("\n".join(rows[:-1])).get(path, 0)
 
-    Each step of a path has a number: the first table [[a]] has number 1, the second has 2. The number is 0 outside of
-    lists, and in a list with only one table.
+
+@cache
+def _lines(text: str) -> Mapping[tuple[Step, ...], int]:
+    """The first line of each table and key: path -> line."""
+    lines: dict[tuple[Step, ...], int] = {}
+    for line, table, path in _definitions(text.split("\n")):
+        for length in range(len(table) + 1, len(path) + 1):  # a dotted key "a.b = 1" also begins the table "a"
+            lines.setdefault(path[:length], line)
+        # The list as a whole has number 0, and begins at its first table. Outside of lists, this changes nothing.
+        lines.setdefault((*path[:-1], (path[-1][0], 0)), line)
+    for path, line in [*lines.items()]:  # the header [a.b] also begins the table "a"
+        top_table, _ = path[0]
+        # "resources" gets no line: otherwise a resource whose line is not found would get another resource's line.
+        shortest = 2 if top_table == "resources" else 1
+        for length in range(shortest, len(path)):
+            lines.setdefault(path[:length], line)
+    return lines
+
+
+def _definitions(rows: Sequence[str]) -> Iterator[tuple[int, tuple[Step, ...], tuple[Step, ...]]]:
+    """Yields, for each header and each key at the start of a line: the line, the path of the table around it, and its
+    own path.
+
+    The first of several tables [[a]] has number 1, the second has 2.
     """
-    rows = text.split("\n")
     numbered_lists = _numbered_lists(rows)
     counts: dict[tuple[str, ...], int] = {}  # number of tables in each list so far
     table: tuple[Step, ...] = ()
-    lines: dict[tuple[Step, ...], int] = {}
     for line, row in enumerate(rows, 1):
         if header := _HEADER.match(row):
             names = _names(header["dotted_key"])
@@ -59,21 +75,9 @@ def _lines(text: str) -> dict[tuple[Step, ...], int]:
                 names_so_far = names[:length]
                 number = counts.get(names_so_far, 0) if names_so_far in numbered_lists else 0
                 table = (*table, (name, number))
-            lines.setdefault(table, line)
-            # The list as a whole has number 0, and begins at its first table. Outside of lists, this changes nothing.
-            lines.setdefault((*table[:-1], (names[-1], 0)), line)
+            yield line, table[:-1], table
         elif pair := _PAIR.match(row):
-            path = table
-            for name in _names(pair["dotted_key"]):  # a dotted key "a.b = 1" also begins the table "a"
-                path = (*path, (name, 0))
-                lines.setdefault(path, line)
-    for path, line in [*lines.items()]:  # the header [a.b] also begins the table "a"
-        top_table, _ = path[0]
-        # "resources" gets no line: otherwise a resource whose line is not found would get another resource's line.
-        shortest = 2 if top_table == "resources" else 1
-        for length in range(shortest, len(path)):
-            lines.setdefault(path[:length], line)
-    return lines
+            yield line, table, (*table, *((name, 0) for name in _names(pair["dotted_key"])))
 
 
 def _numbered_lists(rows: Sequence[str]) -> set[tuple[str, ...]]:
@@ -92,6 +96,6 @@ def _without_quotes(key: str) -> str:
     if key[0] not in "\"'":
         return key
     try:
-        return str(parse_toml(f"a = {key}")["a"])  # the parser also decodes escapes
-    except ConfigError:  # the file is not TOML
+        return str(json.loads(key)) if key[0] == '"' else key[1:-1]  # JSON has nearly all escapes of TOML
+    except ValueError:
         return key[1:-1]

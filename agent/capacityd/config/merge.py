@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,10 +13,9 @@ from capacityd.config.hints import hints
 from capacityd.config.keys import SETTINGS_TABLES, is_resource_key
 from capacityd.config.problems import EXAMPLE, Loaded, Place, Problem, clean
 from capacityd.config.resource import resource_of
-from capacityd.config.toml import toml_key
 from capacityd.model.quantity import name_problem
 from capacityd.schema.config import Config, Settings
-from capacityd.schema.toml_values import describe_toml_value
+from capacityd.schema.toml_values import describe_toml_value, toml_key
 
 _MEANT_TO_OBSERVE = re.compile(r"\bobs[\w-]*[\"']?\s*=(?!\s*false\b)", re.IGNORECASE)
 """The key `observe`, perhaps misspelt, with a value that is not false."""
@@ -38,24 +37,20 @@ class _Merged:
 
 
 def parse(
-    documents: Sequence[tuple[str, Mapping[str, object]]],
-    *,
-    unreadable: Sequence[Problem],
-    texts: Mapping[str, str],
-    private: Collection[str],
+    documents: Sequence[tuple[Place, Mapping[str, object]]], *, unreadable: Sequence[Problem], texts: Mapping[str, str]
 ) -> Loaded:
-    """Merges documents (pairs of file and content) and parses the result. Later documents override earlier ones.
+    """Merges documents (pairs of a file's place and content) and parses the result. Later documents override earlier
+    ones.
 
     If two documents define a resource, only the later definition is checked. If it has a problem, the resource is
     broken: the earlier definition is outdated.
 
     unreadable: the problems of the files that have no document. texts: the text of each file, in the order of merging.
-    private: the files that some users may not read.
     """
     merged = _Merged(complete=not unreadable)  # an unreadable file may configure resources
     problems = [*unreadable]
-    for file, document in documents:
-        problems += _merge(Place(file, private=file in private), document, merged)
+    for place, document in documents:
+        problems += _merge(place, document, merged)
     broken = {**merged.broken}
     values: dict[str, dict[str, Any]] = {}
     origins: dict[str, str] = {}
@@ -74,6 +69,7 @@ def parse(
             values.setdefault(table, {})[key] = raw
             origins[f"{table}.{key}"] = place.file
     resources = []
+    warnings: list[Problem] = []
     for name, (place, raw) in merged.resources.items():
         resource = resource_of(name, raw, place)
         if place.problems:
@@ -82,6 +78,7 @@ def parse(
             broken[name] = f"{place.problems[0].reason()}{more}"
         elif resource is not None:  # None: enabled = false drops it
             resources.append(resource)
+            warnings += hints(resource, place)
             values.setdefault("resources", {})[name] = raw
             origins[place.resource] = place.file  # place.resource: such as resources."example.com/dongle"
     observing_file = _file_meant_to_observe(problems, texts, valid_file=origins.get("kubernetes.observe"))
@@ -99,8 +96,8 @@ def parse(
     return Loaded(
         config=config,
         problems=tuple(problems),
-        warnings=tuple(hint for resource in resources for hint in hints(resource, private=resource.source in private)),
-        files=tuple(file for file, _ in documents),
+        warnings=tuple(warnings),
+        files=tuple(place.file for place, _ in documents),
         values=values,
         origins=origins,
     )

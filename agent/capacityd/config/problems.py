@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from capacityd.config.keys import SETTINGS_TABLES, is_resource_key
-from capacityd.config.toml import toml_key
+from capacityd.config.line_numbers import Step, line_of
 from capacityd.model.errors import ConfigError
 from capacityd.model.text import printable
 from capacityd.schema.config import Config
+from capacityd.schema.toml_values import toml_key
 
 _T = TypeVar("_T")
-
-Step: TypeAlias = tuple[str, int]
-"""One table or key in a path: its name without quotes, and its number. The number is a table's position in a list of
-tables, from 1. Outside of lists, it is 0."""
 
 EXAMPLE = 'resources."example.com/dongle"'
 """The header of a resource, for messages."""
@@ -30,15 +27,13 @@ MAX_MESSAGE_LENGTH = 600
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An error or a warning about a file. All texts are printable, except the names in path.
+    """An error or a warning about a file. All texts are printable.
 
     message, table and key may quote the file. If the file is private, reason() and public() leave out these fields.
     """
 
     file: str
     message: str
-    path: tuple[Step, ...] = ()
-    """The path of the table, or of the key in the table."""
     table: str = ""
     """The table's header, as in TOML."""
     key: str = ""
@@ -99,6 +94,8 @@ class Loaded:
     """TABLE.KEY of each value -> the file with the value."""
     folders: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
     """Path of each searched folder -> the names of its files that are read; None if there is no such folder."""
+    skipped: tuple[str, ...] = ()
+    """Paths of files in these folders that are not read: hidden files, copies, and files of other programs."""
 
     def require(self) -> Config:
         """Returns the configuration if it is valid. Otherwise raises ConfigError with a line for each problem."""
@@ -112,6 +109,8 @@ class Place:
     """A table of a file. Collects the problems of the table and of all tables below it."""
 
     file: str
+    text: str = ""
+    """The text of the file, for the lines of the problems."""
     path: tuple[Step, ...] = ()
     resource: str = ""
     """The header of the resource that contains this table, as in TOML; "" outside of resources."""
@@ -137,15 +136,16 @@ class Place:
         place = self.below(name)
         return replace(place, resource=place.table, problems=[])
 
-    def problem(self, key: str, message: str) -> Problem:
+    def problem(self, key: str, message: str, *, warning: bool = False) -> Problem:
         """A problem at a key, or at the whole table if the key is "". Does not collect the problem."""
         return Problem(
             file=clean(self.file),
             message=clean(message),
-            path=(*self.path, (key, 0)) if key else self.path,
             table=clean(self.table),
             key=clean(toml_key(key)) if key else "",
+            line=line_of((*self.path, (key, 0)) if key else self.path, self.text),
             private=self.private,
+            warning=warning,
         )
 
     def report(self, key: str, message: str) -> None:

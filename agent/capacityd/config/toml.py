@@ -1,12 +1,17 @@
-"""Parses a TOML document, and writes a value as TOML."""
+"""Parses a TOML document. Adds a remedy to the parser's message, for the most common mistakes.
+
+A remedy depends only on the file's text and the position, because the parser's message differs between versions. The
+functions that look for a remedy return "" if they find none.
+"""
 
 from __future__ import annotations
 
 import re
 import sys
+import unicodedata
 from typing import Any
 
-from capacityd.config.syntax import syntax_error
+from capacityd.config.line_numbers import earlier_line
 from capacityd.model.errors import ConfigError
 
 if sys.version_info >= (3, 11):
@@ -17,8 +22,42 @@ else:
 MAX_DEPTH = 20
 """Maximum depth of nested tables and lists. The code that reads them is recursive."""
 
-_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-"""A key that needs no quotes."""
+_MAX_LENGTH = 1000
+"""Number of characters to search before the position, and after it. Some patterns take quadratic time."""
+_POSITION = re.compile(r"\s*\(at (?:line (?P<line>[0-9]+), column (?P<column>[0-9]+)|end of document)\)$")
+"""The position at the end of the parser's message. The text before it may quote the file."""
+_TEXT_OR_COMMENT = re.compile(
+    r'''"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?'{3,5}|"(?:\\[^\n]|[^"\\\n])*"|'[^'\n]*'|\#[^\n]*''', re.DOTALL
+)
+"""Text in quotes of any kind, or a comment."""
+_KEY = r"""(?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+)"""
+_MISTAKES = (
+    (r"\[\s*resources\s*\.\s*([^\"'\s\]]+)", r"(/[^\"'./\]\s]+)", 'the name must be in quotes: [resources."{}{}"]'),
+    (r"^\s*([\w.-]+)", r"(/[\w./-]+)\s*=", 'the name must be in quotes: "{}{}"'),
+    (rf"({_KEY})\s*", ":", 'write "=" after {}, not ":"'),
+    (r",\s*", r"\s*\}", "remove the comma before }}"),
+    (rf"^\s*({_KEY})\s*=\s*", r"(?:#.*)?(?:\n|$)", "write a value after {} ="),
+    # A number with leading zeros.
+    (r"\b(quantity|slots|reserve|fallback|expect)\s*=\s*0", r"0*([0-9]+)\s*(?:[,\]}#\n]|$)", "write {} = {}"),
+    (r"(?:^|\s)", r"(?://|/\*|;\s*\S)", "a comment starts with #"),
+    ("", r";\s*(?:\n|$)", "remove the semicolon"),
+    (r"^", r"\{\s*(?:\"|\n|$)", "a line starts with a key or a [table]; JSON is not valid"),
+    # A backslash before a character that begins no escape.
+    (r'"(?:[^"\\]|\\.)*\\[^btnfruUxe"\\]', "", r"write \\ for a backslash, or put the text in single quotes"),
+)
+"""Each mistake: a regular expression for the text directly before the position, another for the text directly after the
+position, and the remedy. str.format() inserts the groups of both expressions into the remedy."""
+_VALUE_BEFORE = re.compile(rf"""(?:(?P<key>{_KEY})\s*=|[\[,])\s*(?P<value>[^\[\]{{}},#"'=\n]*)\Z""")
+"""A key and the beginning of the key's value, or the beginning of a value in a list."""
+_VALUE_AFTER = re.compile(r"""(?:[<>]=?[^\[\]{},#"'\n]+|[^\s\[\]{},#"'=$][^\[\]{},#"'=$\n]*)(?=[,\]}#\n]|$)""")
+"""The rest of a value without quotes, up to what may follow a value. The value may be a comparison, such as ">=10"."""
+_NEXT_KEY = re.compile(rf"({_KEY})\s*=")
+_UNQUOTED_WORDS = {
+    **dict.fromkeys(("true", "yes", "on"), "write {key} = true"),
+    **dict.fromkeys(("false", "no", "off"), "write {key} = false"),
+    **dict.fromkeys(("null", "none", "nil"), "TOML has no {value}; leave {key} out"),
+}
+"""A value without quotes, in lower case -> the remedy."""
 
 
 def parse_toml(text: str) -> dict[str, Any]:
@@ -32,7 +71,7 @@ def parse_toml(text: str) -> dict[str, Any]:
         line = counts.index(max(counts)) + 1
         raise ConfigError(f"has more than {MAX_DEPTH} tables or lists inside each other", line=line) from e
     except ValueError as e:  # TOMLDecodeError, or an integer has thousands of digits
-        raise syntax_error(str(e), text) from e
+        raise _syntax_error(str(e), text) from e
     return document
 
 
@@ -53,31 +92,133 @@ def _check_limits(value: object, depth: int = 1) -> None:
             _check_limits(item, depth + 1)
 
 
-def toml_key(name: str) -> str:
-    """A key, in quotes if necessary."""
-    return name if _BARE_KEY.fullmatch(name) else toml_value(name)
+def _syntax_error(message: str, text: str) -> ConfigError:
+    """The error for text that is not TOML. message: the parser's message, which ends with the position."""
+    position = _POSITION.search(message)
+    if position is None:  # an integer with thousands of digits, which Python refuses to convert
+        rows = text.split("\n")
+        line = rows.index(max(rows, key=len)) + 1
+        return ConfigError("is not valid TOML: an integer has too many digits", line=line)
+    text = text.replace("\r\n", "\n")
+    rows = text.split("\n")
+    if position["line"]:
+        line = int(position["line"])
+        column = int(position["column"])
+        place = f"column {column}"
+        row = rows[line - 1]
+        before_in_line = row[: column - 1]
+        before = "\n".join([*rows[: line - 1], before_in_line])
+        after = row[column - 1 :]
+    else:
+        place = "end of the file"
+        before_in_line = rows[-1]
+        before = text
+        after = ""
+        unclosed = _unclosed(text)  # reported in the line that opens it
+        if unclosed is None:
+            line = len(text.rstrip("\n").split("\n"))
+        else:
+            _, line = unclosed
+    remedy = (
+        _odd_character(after)
+        or _mistake(before_in_line[-_MAX_LENGTH:], after[:_MAX_LENGTH])
+        or _not_in_quotes(before[-_MAX_LENGTH:], after[:_MAX_LENGTH])
+        or _missing_separator(before, after, line)
+        or _odd_quote(rows[line - 1])
+        or _second(text, line)
+    )
+    advice = f"; {remedy}" if remedy else ""
+    return ConfigError(f"is not valid TOML: {message[: position.start()]} ({place}){advice}", line=line)
 
 
-def toml_value(value: object) -> str:
-    """Text, an integer, a boolean, a list or a table as one line of TOML."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(toml_value, value))}]"
-    if isinstance(value, dict):
-        pairs = ", ".join(f"{toml_key(key)} = {toml_value(item)}" for key, item in value.items())
-        return f"{{ {pairs} }}" if pairs else "{}"
-    characters = "".join(map(_escaped, str(value)))
-    return f'"{characters}"'
+def _odd_character(after: str) -> str:
+    """A remedy for a character at the position that is invisible, or only looks like a plain character."""
+    character = after[:1]
+    if character == "\0":
+        return "the file contains zero bytes, as after a power failure; write it again"
+    if not character or character == "\t" or (character.isascii() and character.isprintable()):
+        return ""
+    name = unicodedata.name(character, "a control character")
+    is_invisible = unicodedata.category(character) == "Cf"  # Unicode's "format" characters
+    remedy = "remove it, it is invisible" if is_invisible else "write a plain character"
+    return f"the character there is U+{ord(character):04X} {name}; {remedy}"
 
 
-def _escaped(char: str) -> str:
-    """Escapes a character for a TOML text in double quotes."""
-    if char in '"\\':
-        return f"\\{char}"
-    if char.isprintable():
-        return char
-    code = ord(char)
-    return f"\\u{code:04X}" if code <= 0xFFFF else f"\\U{code:08X}"  # \u has 4 digits, \U has 8
+def _mistake(before: str, after: str) -> str:
+    """The remedy of the first entry in _MISTAKES that fits. before, after: the line's parts before and after the
+    position."""
+    for pattern_before, pattern_after, remedy in _MISTAKES:
+        match_before = re.search(f"{pattern_before}$", before)
+        match_after = re.match(pattern_after, after)
+        if match_before and match_after:
+            return remedy.format(*match_before.groups(), *match_after.groups())
+    return ""
+
+
+def _not_in_quotes(before: str, after: str) -> str:
+    """A remedy for a value without quotes. The parser's position is before or in the value."""
+    begin = _VALUE_BEFORE.search(before)
+    end = _VALUE_AFTER.match(after)
+    if begin is None or end is None:
+        return ""
+    key = begin["key"]  # None in a list
+    value = f"{begin['value']}{end[0]}".strip(" \t\r;")
+    if key and value.lower() in _UNQUOTED_WORDS:
+        return _UNQUOTED_WORDS[value.lower()].format(key=key, value=value)
+    quote = "'" if "\\" in value else '"'  # a backslash in double quotes begins an escape
+    assignment = f"{key} = " if key else ""
+    return f"text, IDs, sizes and times must be in quotes: {assignment}{quote}{value}{quote}"
+
+
+def _missing_separator(before: str, after: str, line: int) -> str:
+    """A remedy for a list, a table in braces or a text without its closing character, and for two keys without a
+    separator. line: the line of the position."""
+    unclosed = _unclosed(before)
+    if unclosed is None:
+        key = _NEXT_KEY.match(after)
+        is_first_in_line = not before.rpartition("\n")[2].strip()
+        return f"write {key[1]} in a line of its own" if key and not is_first_in_line else ""
+    opening, opening_line = unclosed
+    is_in_earlier_line = opening_line < line
+    place = f" of line {opening_line}" if is_in_earlier_line else ""
+    if opening == "{" and (key := _NEXT_KEY.match(after)) and not is_in_earlier_line:
+        return f"write a comma before {key[1]}"
+    if after.strip():
+        # In a list of a single line, another mistake is as likely.
+        is_long_list = opening == "[" and is_in_earlier_line
+        return f"a comma or the closing ]{place} is missing" if is_long_list else ""
+    if opening == "[":
+        return f"the closing ]{place} is missing"
+    if opening == "{":
+        return f"the table in braces{place} must end with }} in the same line"
+    return f"the closing quote{place} is missing"
+
+
+def _odd_quote(row: str) -> str:
+    """A remedy for a line with a quote that begins or ends no text."""
+    without_texts = _TEXT_OR_COMMENT.sub("", row)
+    if {"'", '"'}.isdisjoint(without_texts):
+        return ""
+    return "a quote is missing in this line, or one is too many"
+
+
+def _second(text: str, line: int) -> str:
+    """A remedy for a table or key that an earlier line has, too."""
+    earlier = earlier_line(text, line)
+    return f"line {earlier} has the same table or key: remove one of the two, or join them" if earlier else ""
+
+
+def _unclosed(text: str) -> tuple[str, int] | None:
+    """The innermost opening quote, [ or {, that is not closed, and its line; None if there is none."""
+    opened: list[tuple[str, int]] = []
+    # Remove complete texts and comments, but keep their line ends: the lines are counted below.
+    rest = _TEXT_OR_COMMENT.sub(lambda match: "\n" * match[0].count("\n"), text)
+    for line, row in enumerate(rest.split("\n"), 1):
+        for character in re.findall(r"""["'\[\]{}]""", row):
+            if character in "\"'":  # complete texts were removed, so this quote is not closed
+                return character, line
+            if character in "[{":
+                opened.append((character, line))
+            elif opened:
+                opened.pop()
+    return opened[-1] if opened else None

@@ -215,7 +215,9 @@ def _whole_number(measure: str, value: Value) -> int:
     if isinstance(value, str) and value:  # an attribute or a property
         number = number_in(value)
         if number is None:
-            raise HostError(f"{measure} is not a whole number ({length_text(value)})", detail=f"it is {quoted(value)}")
+            raise HostError(
+                f"{measure} is not a whole number from 0 up ({length_text(value)})", detail=f"it is {quoted(value)}"
+            )
         return number
     if not isinstance(value, int):
         raise HostError(f"has no {measure}")

@@ -179,7 +179,9 @@ def read_int(host: Host, path: str) -> int | None:
         return None
     number = number_in(text)
     if number is None:
-        raise HostError(f"{path} is not a whole number ({length_text(text)})", detail=f"it contains {quoted(text)}")
+        raise HostError(
+            f"{path} is not a whole number from 0 up ({length_text(text)})", detail=f"it contains {quoted(text)}"
+        )
     return number
 
 

@@ -70,8 +70,8 @@ def import_client() -> None:
     import_library()
 
 
-def open_node_file(path: str) -> Node:
-    """Returns the Node in this JSON file; "-" is standard input."""
+def open_node_file(path: str, node_name: str | None = None) -> Node:
+    """Returns the Node in this JSON file; "-" is standard input. node_name: its name; None for any name."""
     from capacityd.node.file_node import FileNode
 
-    return FileNode(path)
+    return FileNode(path, node_name)

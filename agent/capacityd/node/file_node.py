@@ -46,8 +46,10 @@ def shown(path: str) -> str:
 class FileNode:
     """A Node in a file or on standard input ("-"). Standard input is read once and cannot be written."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, node_name: str | None = None) -> None:
+        """node_name: the name that the Node must have; None for any name."""
         self._path = path
+        self._node_name = node_name
         self._input: Any = None  # the parsed standard input; None until it is read
 
     def identify(self) -> str:
@@ -88,9 +90,15 @@ class FileNode:
 
     def _state(self, document: object) -> NodeState:
         try:
-            return node_state(document)
+            state = node_state(document)
         except InvalidDocument as e:
             raise NodeFileUnusable(f"{shown(self._path)}: {e}") from e
+        if self._node_name not in (None, state.name):
+            raise NodeFileUnusable(
+                f'{shown(self._path)}: it is the Node "{state.name}", but node_name is "{self._node_name}": save that '
+                f"Node, or use --node-name={state.name}"
+            )
+        return state
 
     def _load(self) -> Any:
         if self._path != _STANDARD_INPUT:

@@ -1,6 +1,11 @@
-"""Parses booleans and texts, and describes TOML values in messages. The types of values share these functions."""
+"""TOML values: parses booleans and texts, describes a value in messages, and writes a value as TOML."""
 
 from __future__ import annotations
+
+import re
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+"""A key that needs no quotes."""
 
 
 def parse_boolean(raw: object) -> bool:
@@ -36,3 +41,33 @@ def parse_texts(raw: object, kind: str) -> list[str]:
             raise ValueError(f"must be {kind} in quotes, or a list of them; got {describe_toml_value(item)}")
         texts.append(item)
     return texts
+
+
+def toml_key(name: str) -> str:
+    """A key, in quotes if necessary."""
+    return name if _BARE_KEY.fullmatch(name) else toml_value(name)
+
+
+def toml_value(value: object) -> str:
+    """Text, an integer, a boolean, a list or a table as one line of TOML."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(toml_value, value))}]"
+    if isinstance(value, dict):
+        pairs = ", ".join(f"{toml_key(key)} = {toml_value(item)}" for key, item in value.items())
+        return f"{{ {pairs} }}" if pairs else "{}"
+    characters = "".join(map(_escaped, str(value)))
+    return f'"{characters}"'
+
+
+def _escaped(char: str) -> str:
+    """Escapes a character for a TOML text in double quotes."""
+    if char in '"\\':
+        return f"\\{char}"
+    if char.isprintable():
+        return char
+    code = ord(char)
+    return f"\\u{code:04X}" if code <= 0xFFFF else f"\\U{code:08X}"  # \u has 4 digits, \U has 8

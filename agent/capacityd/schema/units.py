@@ -41,7 +41,7 @@ def parse_amount(text: str, dimension: Dimension) -> int:
     match = _AMOUNT.fullmatch(text)
     units = UNITS[dimension]
     if match is None:
-        raise ValueError(f'"{text}" is not a number{" with a unit" if units else ""}')
+        raise ValueError(f'"{text}" is not a number from 0 up{" with a unit" if units else ""}')
     whole, decimals, unit = match.groups(default="")
     if units and unit not in units:
         problem = f"the unknown unit {unit}" if unit else "no unit"

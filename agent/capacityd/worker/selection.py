@@ -29,10 +29,11 @@ def node_of(selection: Selection, config: Config, host: Host, cache: Credentials
 
     cache: may contain the review of an earlier pass, the API server's answer about the identity of the credentials.
     """
+    node_name = node_name_of(selection, config)
     if selection.node_file is not None:
-        return open_node_file(selection.node_file)
+        return open_node_file(selection.node_file, node_name)
     is_recording = selection.machine is not None
     own_id = None if is_recording else machine_id(host)  # None accepts any machine's Node
     machine = Machine(host.hostname(), own_id, system_uuid(host) if own_id else "")
     kubeconfig = selection.kubeconfig or config.settings.kubeconfig
-    return open_node(kubeconfig, selection.node_name or config.settings.node_name, machine, cache)
+    return open_node(kubeconfig, node_name, machine, cache)

@@ -1,4 +1,4 @@
-"""The folders that `config check` lists."""
+"""The folders and the skipped files that `config check` lists."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ A, B = "example.com/a", "example.com/b"
 SOME = f'[resources."{B}"]\nstatic = {{ quantity = 1 }}\n'
 
 
-def test_it_lists_the_folders_and_the_file_that_decides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_lists_which_files_are_read_and_which_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "1.toml").write_text(SOME)
     (tmp_path / "2.toml").write_text(f"\n{SOME}")
-    (tmp_path / ".3.toml").write_text(SOME)
+    for name in (".3.toml", "3.toml.txt"):
+        (tmp_path / name).write_text(SOME)
     command = ["config", "check", "--config", str(tmp_path)]
     assert run(command) == 0
     out, err = capsys.readouterr()
-    assert (out, err) == (f"no errors: 1 resource from 2 files\n  {tmp_path}: 1.toml, 2.toml\n", "")
+    skipped = [f"{tmp_path}/{name}" for name in (".3.toml", "3.toml.txt")]
+    listed = f"  {tmp_path}: 1.toml, 2.toml\n  skipped: {', '.join(skipped)}\n"
+    assert (out, err) == (f"no errors: 1 resource from 2 files\n{listed}", "")
     assert run([*command, "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
-    assert report["folders"] == {str(tmp_path): ["1.toml", "2.toml"]}
+    assert json.loads(capsys.readouterr().out)["skipped"] == skipped
 
 
 def test_it_lists_all_folders_if_none_has_a_file(capsys: pytest.CaptureFixture[str]) -> None:

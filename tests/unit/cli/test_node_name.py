@@ -103,3 +103,14 @@ def test_a_recording_is_of_no_node(tmp_path: Path, capsys: pytest.CaptureFixture
     (tmp_path / "n1.json").write_text(json.dumps(node()))
     of_file = (machine, f"--config={tmp_path}/c.toml", f"--node-file={tmp_path}/n1.json")
     assert probed(capsys, *of_file) == {OURS: "quantity", HOSTS: "absent"}
+
+
+@pytest.mark.parametrize("command", ["plan", "probe", "withdraw"])
+def test_a_file_with_another_node_is_no_node(tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "c.toml").write_text(f'{CONFIG}[kubernetes]\nnode_name = "n2"\n')
+    (tmp_path / "n1.json").write_text(json.dumps(node()))
+    options = [f"--config={tmp_path}/c.toml", f"--node-file={tmp_path}/n1.json"]
+    assert run([command, *options]) == (4 if command == "probe" else 2)
+    error = 'it is the Node "n1", but node_name is "n2": save that Node, or use --node-name=n1'
+    assert error in capsys.readouterr().err
+    assert run([command, *options, "--node-name=n1"]) == 0

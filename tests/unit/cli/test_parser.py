@@ -94,7 +94,7 @@ def test_a_configuration_with_errors_exits_with_status_2(
     output = json.loads(capsys.readouterr().out)
     assert output == {
         "files": [str(config)],
-        "folders": {},
+        "skipped": [],
         "errors": [error | {"message": message}],
         "warnings": [],
     }
@@ -138,8 +138,8 @@ def test_observe_forbids_apply(node_file: str, tmp_path: Path, capsys: pytest.Ca
         ("x", 'error: unknown command "x"; must be one of devices, '),
         ("plan --kubconfig x", 'unrecognized arguments: --kubconfig x; did you mean "--kubeconfig"?'),
         ("withdraw --dryrun", 'unrecognized arguments: --dryrun; did you mean "--dry-run"?'),
-        ("--jsn plan", 'unrecognized arguments: --jsn; did you mean "--json"?'),
-        ("--explain plan", "capacityd: error: unrecognized arguments: --explain"),
+        ("--machine x --jsn plan", 'unrecognized arguments: --jsn; did you mean "--json"?'),
+        ("--explain plan", "capacityd: error: unrecognized arguments: --explain; the options of a command stand after"),
         ("probe example.com/x", "capacityd: error: unrecognized arguments: example.com/x"),
         ("config x", "argument check|show: invalid choice: 'x'"),
         ("devices scsi", 'unknown detector "scsi"; must be one of address, cpu, disk, filesystem, memory, nic, '),
@@ -148,7 +148,9 @@ def test_observe_forbids_apply(node_file: str, tmp_path: Path, capsys: pytest.Ca
         ("probe --machine /nowhere", "/nowhere: could not be read: No such file"),
         ("probe --config /nowhere", "/nowhere"),
         ("probe --as-service --machine x.json", "--as-service reads this machine: it cannot be combined with"),
-        ("plan --node-file n.json --node-name n1", "replaces the API server"),
+        ("plan --node-file n.json --kubeconfig k", "replaces the API server"),
+        ("--confg x plan", 'unrecognized arguments: --confg; did you mean "--config"?'),
+        ("--json --expln probe", "unrecognized arguments: --expln"),
         ("status --machine x.json", "status is about the service on this machine: leave out --machine"),
         ("status --node-file n.json --node-name n1", "leave out --node-file and --node-name"),
     ],
@@ -165,6 +167,14 @@ def test_a_usage_error_is_explained_and_exits_with_status_2(
     captured = capsys.readouterr()
     assert message in captured.err
     assert captured.out == ""
+
+
+def test_a_runtime_directory_that_cannot_be_written_is_named_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RUNTIME_DIRECTORY", "/proc/none")
+    assert run(["run"]) == 1
+    assert "the folder /proc/none cannot be written: No such file or directory; " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["apply", "withdraw"])

@@ -9,9 +9,9 @@ from capacityd.cli.options import Options
 from capacityd.cli.output.terminal import print_json
 from capacityd.cli.service_view import node_name_error, service_problems
 from capacityd.config import Loaded, Problem, load
-from capacityd.config.toml import toml_key, toml_value
 from capacityd.model.node import CONFIGURATION_ANNOTATION
 from capacityd.model.text import plural, printable
+from capacityd.schema.toml_values import toml_key, toml_value
 
 
 def config(options: Options) -> int:
@@ -35,7 +35,7 @@ def _check(loaded: Loaded, options: Options) -> int:
         print_json(
             {
                 "files": list(loaded.files),
-                "folders": loaded.folders,
+                "skipped": list(loaded.skipped),
                 "errors": list(map(_as_dict, problems)),
                 "warnings": list(map(_as_dict, warnings)),
             }
@@ -67,12 +67,17 @@ def _as_dict(problem: Problem) -> dict[str, object]:
 
 
 def _folders(loaded: Loaded) -> Iterator[str]:
-    """Yields a line for each searched folder that exists. If no file was read, also for folders that do not exist."""
+    """Yields a line for each searched folder that exists, and one for the files that are not read.
+
+    If no file was read, also yields a line for each folder that does not exist.
+    """
     for folder, names in loaded.folders.items():
         if names is not None:  # the folder exists
             yield f"  {folder}: {', '.join(names) or 'no file'}"
         elif not loaded.files:
             yield f"  {folder}: no such folder"
+    if loaded.skipped:
+        yield f"  skipped: {', '.join(loaded.skipped)}"
 
 
 def show(loaded: Loaded) -> str:

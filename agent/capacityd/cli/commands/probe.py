@@ -28,7 +28,7 @@ def probe(options: Options) -> int:
         return run_in_sandbox(options)
     host = host_of(options.selection)
     config = config_of(options.selection)
-    node_name = node_name_of(options.selection, config) or _identified(options.selection, config, host)
+    node_name = _node_name(options.selection, config, host)
     readings = probe_resources(config, host, node_name=node_name, explain=options.explain)
     expected = config.expectations()
     below_expect = {name for name, reading in readings.items() if is_below(reading, expected.get(name))}
@@ -58,15 +58,15 @@ def probe(options: Options) -> int:
     return 4 if below_expect or any_unknown else 0
 
 
-def _identified(selection: Selection, config: Config, host: Host) -> str | None:
-    """The Node's name according to the credentials or the file, if the `when` of a resource tests the name.
+def _node_name(selection: Selection, config: Config, host: Host) -> str | None:
+    """The Node's name: the given one, or if a `when` tests it, that of the file or of the credentials.
 
-    Returns None if no resource does, or for a recorded machine without a file. If the name is not known, tells the user
-    why and returns None.
+    Returns None for a recorded machine without a file. If the name is not known, tells the user why and returns None.
     """
+    given = node_name_of(selection, config)
     is_tested = any(test.key == "node_name" for resource in config.resources for test in resource.when)
-    if not is_tested or (selection.machine is not None and selection.node_file is None):
-        return None
+    if not is_tested or (selection.node_file is None and (given or selection.machine is not None)):
+        return given
     try:
         return node_of(selection, config, host).identify()
     except NodeError as e:

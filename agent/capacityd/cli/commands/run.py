@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
 
 from capacityd.cli.options import Options, refuse_combinations
+from capacityd.linux.atomic_file import write_error
 from capacityd.model.codec import encode
 from capacityd.model.errors import CapacitydError
 from capacityd.model.options import Selection
@@ -22,18 +24,26 @@ def run(options: Options) -> int:
     """Executes the service as a new program, so that the command line's modules use no memory. Does not return."""
     refuse_combinations(options, writes=True)  # otherwise every worker would fail
     directory = runtime_files.runtime_directory()
-    try:
-        os.makedirs(directory, mode=0o755, exist_ok=True)
-    except OSError as e:
-        raise CapacitydError(f"could not create {directory}: {os.strerror(e.errno or 0)} (run as root?)") from e
     if service := runtime_files.running(directory):
         raise CapacitydError(f"the service is already running (PID {service.pid or '?'})")
-    if not os.access(directory, os.W_OK):
-        raise CapacitydError(f"{directory} is not writable (run as root?)")
+    _require_writable(directory)
     worker = worker_command(directory, options.selection)
     watcher = command_for("watcher.main")
     command = command_for("service.main", directory, *watcher, "--", *worker)
     os.execv(command[0], command)  # noqa: S606
+
+
+def _require_writable(directory: str) -> None:
+    """Creates the runtime directory if it is missing. Raises CapacitydError if this process may not write to it."""
+    try:
+        os.makedirs(directory, mode=0o755, exist_ok=True)
+        # Even a full file system is writable: the service continues without its files.
+        code = 0 if os.access(directory, os.W_OK) else write_error(directory) or errno.EACCES
+    except OSError as e:
+        code = e.errno or errno.EIO
+    if code:
+        advice = "run it as root" if os.geteuid() != 0 else "make it writable, or name another in RUNTIME_DIRECTORY"
+        raise CapacitydError(f"the folder {directory} cannot be written: {os.strerror(code)}; {advice}")
 
 
 def worker_command(directory: str, selection: Selection) -> list[str]:

@@ -7,10 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from capacityd.cli.inventory.found import FoundDevice
-from capacityd.config.toml import toml_value
 from capacityd.discovery.matcher import MatchResult, match_all, unknown_if_uncertain
 from capacityd.schema.device import DeviceDetector
 from capacityd.schema.matchers import GLOB_CHARACTERS, KeyMatcher, Value
+from capacityd.schema.toml_values import toml_value
 from capacityd.schema.units import UNITS
 from capacityd.schema.value_types import Amount, Flag, HexId, Kind, Text
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from capacityd.cli.output.terminal import listed, print_line, print_table
 from capacityd.config.hints import hints
+from capacityd.config.problems import Place
 from capacityd.model.errors import Cause
 from capacityd.model.reading import (
     Absent,
@@ -52,7 +53,7 @@ def print_explanation(resource: Resource, reading: Reading) -> None:
 
 def _details(resource: Resource, reading: Reading) -> Iterator[tuple[str, str]]:
     """Yields label and text of the lines above the devices."""
-    for hint in hints(resource):  # probable mistakes in the configuration
+    for hint in hints(resource, Place(resource.source)):  # probable mistakes in the configuration
         yield "hint", f"{hint.key}: {hint.message}" if hint.key else hint.message
     explanation = reading.explanation
     if explanation is None:

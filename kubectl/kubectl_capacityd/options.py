@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """The options of a command. Options of other commands keep their defaults. None: the option is not given.
+class ClusterOptions:
+    """The options of a command. ClusterOptions of other commands keep their defaults. None: the option is not given.
 
     The help texts are in parser.py.
     """
@@ -38,6 +38,6 @@ class Options:
     node_name: str | None = None
 
 
-def options_of(parsed: argparse.Namespace) -> Options:
+def options_of(parsed: argparse.Namespace) -> ClusterOptions:
     """The options of the parsed command line. The parser stores each option under the name of its field."""
-    return Options(**vars(parsed))
+    return ClusterOptions(**vars(parsed))

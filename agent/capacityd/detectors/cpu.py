@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
-from capacityd.schema.device import Device, DeviceDetector, Key
+from capacityd.schema.device import Device, DeviceDetector, DeviceKey
 from capacityd.schema.matchers import Value
 from capacityd.schema.value_types import Amount
 
@@ -38,18 +38,18 @@ DETECTOR = DeviceDetector(
     about="the machine's processors, all together as one device; offline processors do not count",
     find=find,
     keys={
-        "cores": Key(Amount("number"), _measure_reader("cores"), "physical cores, as licences count them"),
-        "threads": Key(
+        "cores": DeviceKey(Amount("number"), _measure_reader("cores"), "physical cores, as licences count them"),
+        "threads": DeviceKey(
             Amount("number"),
             _measure_reader("threads"),
             "logical processors, several for each core with Hyper-Threading",
         ),
-        "sockets": Key(
+        "sockets": DeviceKey(
             Amount("number"),
             _measure_reader("sockets"),
             "sockets with a processor; unknown on some ARM and RISC-V machines",
         ),
-        "max_frequency": Key(
+        "max_frequency": DeviceKey(
             Amount("frequency"),
             _measure_reader("max_frequency"),
             "the highest frequency of the fastest core, as its driver reports it; most virtual machines report none",

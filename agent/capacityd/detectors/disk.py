@@ -13,7 +13,7 @@ from capacityd.model.errors import HostError
 from capacityd.model.host import Host, SystemDevices, link_name, read_int, resolve_link
 from capacityd.model.quoting import length_text, quoted
 from capacityd.model.reasons import KernelEvents
-from capacityd.schema.device import Device, DeviceDetector, Key, is_system
+from capacityd.schema.device import Device, DeviceDetector, DeviceKey, is_system
 from capacityd.schema.matchers import Value
 from capacityd.schema.mistakes import PATH_INSTEAD_OF_NAME, SEVERAL_NAMES, WWN_IN_OTHER_FORMAT
 from capacityd.schema.value_types import Amount, Choice, Flag, Text
@@ -159,41 +159,41 @@ DETECTOR = DeviceDetector(
     about="whole disks; no partitions, no devices made of disks (md, dm, loop), no drives without a medium",
     find=find,
     keys={
-        "name": Key(
+        "name": DeviceKey(
             Text(rejects=(PATH_INSTEAD_OF_NAME, SEVERAL_NAMES)),
             lambda _, device: device.name,
             "the kernel's name, such as sda; may change at a reboot",
         ),
-        "model": Key(Text(), _model, "model; for SATA disks its first 16 characters"),
-        "vendor": Key(Text(), _vendor, "vendor of SCSI disks; for SATA disks it is always ATA"),
-        "serial": Key(
+        "model": DeviceKey(Text(), _model, "model; for SATA disks its first 16 characters"),
+        "vendor": DeviceKey(Text(), _vendor, "vendor of SCSI disks; for SATA disks it is always ATA"),
+        "serial": DeviceKey(
             Text(),
             _serial,
             "serial number; many virtual disks have none, and those of virtio end after 20 characters",
         ),
-        "wwn": Key(
+        "wwn": DeviceKey(
             Text(ignore_case=True, rejects=(WWN_IN_OTHER_FORMAT,)),
             _wwn,
             "world-wide name, such as 0x5000c500a1b2c3d4 or eui.0025385b71b00c1d",
         ),
-        "type": Key(
+        "type": DeviceKey(
             Choice(("nvme", "ssd", "hdd", "pmem")),
             _type,
             "nvme, ssd, hdd or pmem (a namespace of an NVDIMM); virtual disks and USB sticks often report hdd",
         ),
-        "transport": Key(
+        "transport": DeviceKey(
             Text(),
             _transport,
             "how the disk is attached: nvme, nvme-tcp, sata, ata (IDE), sas, usb, iscsi, fc, mmc, virtio, nvdimm, "
             "scsi (other controllers), …",
         ),
-        "removable": Key(Flag(), _removable, "whether the medium is removable"),
-        "system": Key(
+        "removable": DeviceKey(Flag(), _removable, "whether the medium is removable"),
+        "system": DeviceKey(
             Flag(),
             is_system,
             "whether the disk holds the machine's own file systems, data of the kubelet or of containers, or swap",
         ),
-        "size": Key(Amount("size"), _size, "the size"),
+        "size": DeviceKey(Amount("size"), _size, "the size"),
     },
     identifying_keys=("wwn", "serial", "name"),
     model_keys=("type", "model"),

@@ -20,7 +20,7 @@ from capacityd.model.errors import HostError
 from capacityd.model.host import Host, SystemDevices
 from capacityd.model.reasons import KernelEvents
 from capacityd.model.text import printable
-from capacityd.schema.device import Device, DeviceDetector, Key
+from capacityd.schema.device import Device, DeviceDetector, DeviceKey
 from capacityd.schema.matchers import Value
 from capacityd.schema.mistakes import FINAL_SLASH, NOT_ABSOLUTE
 from capacityd.schema.value_types import Amount, Choice, Flag, Text
@@ -134,33 +134,33 @@ DETECTOR = DeviceDetector(
     keys={
         # host/filesystems.py finds the mount points. / counts even if only a folder of the file system is mounted there
         # (OSTree).
-        "mount": Key(
+        "mount": DeviceKey(
             Text(rejects=(NOT_ABSOLUTE, FINAL_SLASH)),
             _known_value_reader("mount"),
             "mount point of the whole file system or of a btrfs subvolume, or /; if there are "
             "several mount points, each of them matches",
         ),
-        "type": Key(Text(), _known_value_reader("type"), "such as ext4, xfs or btrfs"),
-        "kind": Key(
+        "type": DeviceKey(Text(), _known_value_reader("type"), "such as ext4, xfs or btrfs"),
+        "kind": DeviceKey(
             Choice(KINDS),
             _known_value_reader("kind"),
             "local, image (squashfs, …), memory (tmpfs), network (NFS, FUSE, …), overlay or pseudo (all others)",
         ),
-        "source": Key(
+        "source": DeviceKey(
             Text(), _known_value_reader("source"), "the mounted device or share, such as /dev/sda1 or /dev/mapper/data"
         ),
-        "read_only": Key(
+        "read_only": DeviceKey(
             Flag(),
             _known_value_reader("read_only"),
             "whether the file system itself is read-only, at every mount point",
         ),
-        "system": Key(
+        "system": DeviceKey(
             Flag(),
             _system,
             "whether the file system is the machine's own (mounted at / or /var, or in /boot, /efi, /etc, /gnu, /nix "
             "or /usr), or stores data of the kubelet or of containers",
         ),
-        "size": Key(
+        "size": DeviceKey(
             Amount("size"),
             _size,
             "the size, used and free, as df prints it; for ZFS, each dataset includes the free space of its pool",

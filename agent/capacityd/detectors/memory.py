@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from capacityd.model.host import Host
 from capacityd.model.reasons import KernelEvents
-from capacityd.schema.device import Device, DeviceDetector, Key, cached_reader
+from capacityd.schema.device import Device, DeviceDetector, DeviceKey, cached_reader
 from capacityd.schema.value_types import Amount
 
 
@@ -22,12 +22,12 @@ DETECTOR = DeviceDetector(
     about="the machine's memory and swap, all together as one device",
     find=find,
     keys={
-        "size": Key(
+        "size": DeviceKey(
             Amount("size"),
             cached_reader("size"),
             "the kernel's memory, used and free, as the kubelet publishes it; a little less than the installed memory",
         ),
-        "swap": Key(
+        "swap": DeviceKey(
             Amount("size"),
             cached_reader("swap"),
             'all swap areas together, used and free; 0 on a machine without swap, where swap = ">0B" does not match',

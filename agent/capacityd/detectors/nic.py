@@ -17,7 +17,7 @@ from capacityd.model.errors import AmbiguousValue, HostError
 from capacityd.model.host import Host, link_name, read_int, read_optional_attr, resolve_link
 from capacityd.model.reasons import KernelEvents
 from capacityd.model.text import printable
-from capacityd.schema.device import Device, DeviceDetector, Key, is_system
+from capacityd.schema.device import Device, DeviceDetector, DeviceKey, is_system
 from capacityd.schema.matchers import Value
 from capacityd.schema.mistakes import NOT_AN_INTERFACE, SEPARATED_BY_BAR
 from capacityd.schema.value_types import Amount, Choice, Flag, HexId, Text
@@ -173,35 +173,35 @@ DETECTOR = DeviceDetector(
     about='network interfaces; physical ones, unless the table has kind = "bond" or another',
     find=find,
     keys={
-        "name": Key(Text(rejects=NOT_AN_INTERFACE), lambda _, device: device.name, "the name, such as eth0"),
-        "driver": Key(Text(rejects=(SEPARATED_BY_BAR,)), _driver, "the hardware's driver"),
-        "bus": Key(Text(), _bus, "the hardware's bus: pci, usb, virtio, …"),
-        "vendor": Key(HexId(digits=4), _vendor, "vendor id of the PCI or USB device"),
-        "device": Key(HexId(digits=4), _product, "device or product id of the PCI or USB device"),
-        "kind": Key(
+        "name": DeviceKey(Text(rejects=NOT_AN_INTERFACE), lambda _, device: device.name, "the name, such as eth0"),
+        "driver": DeviceKey(Text(rejects=(SEPARATED_BY_BAR,)), _driver, "the hardware's driver"),
+        "bus": DeviceKey(Text(), _bus, "the hardware's bus: pci, usb, virtio, …"),
+        "vendor": DeviceKey(HexId(digits=4), _vendor, "vendor id of the PCI or USB device"),
+        "device": DeviceKey(HexId(digits=4), _product, "device or product id of the PCI or USB device"),
+        "kind": DeviceKey(
             Choice(_KINDS),
             _kind,
             "physical includes virtio; vf is a function of SR-IOV or vDPA, or the lower of two interfaces that work as "
             "one (Azure's accelerated networking, virtio with failover); bmc leads to the machine's service processor "
             "(iDRAC, iLO); other is CAN, or leads to a switch inside the machine; virtual is any other software",
         ),
-        "link": Key(
+        "link": DeviceKey(
             Choice(("up", "down")),
             lambda host, device: _link(host, device.path),
             "whether the link is up now, so the quantity may change at any time",
         ),
-        "system": Key(
+        "system": DeviceKey(
             Flag(),
             is_system,
             "whether the interface carries a default route, directly or below a bond, VLAN or other interface",
         ),
-        "max_speed": Key(
+        "max_speed": DeviceKey(
             Amount("speed"),
             _max_speed,
             "speed of the best supported link mode, or of the link if that is faster; for a bond, what its "
             "members can carry together in its mode",
         ),
-        "speed": Key(Amount("speed"), _speed, "the negotiated speed; unknown while the link is down"),
+        "speed": DeviceKey(Amount("speed"), _speed, "the negotiated speed; unknown while the link is down"),
     },
     identifying_keys=("name",),
     model_keys=("vendor", "device"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from capacityd.model.host import Host, link_name, read_int, resolve_link
-from capacityd.schema.device import Device, DeviceDetector, Key
+from capacityd.schema.device import Device, DeviceDetector, DeviceKey
 from capacityd.schema.matchers import Value
 from capacityd.schema.mistakes import NO_PCI_DOMAIN, SEPARATED_BY_BAR
 from capacityd.schema.value_types import Amount, Flag, HexId, Text
@@ -61,36 +61,36 @@ DETECTOR = DeviceDetector(
     about="PCI functions; virtual functions (SR-IOV) count only with vf = true",
     find=find,
     keys={
-        "vendor": Key(HexId(digits=4), _id_reader("vendor"), "vendor id, four hexadecimal digits"),
-        "device": Key(HexId(digits=4), _id_reader("device"), "device id, four hexadecimal digits"),
-        "subsystem_vendor": Key(
+        "vendor": DeviceKey(HexId(digits=4), _id_reader("vendor"), "vendor id, four hexadecimal digits"),
+        "device": DeviceKey(HexId(digits=4), _id_reader("device"), "device id, four hexadecimal digits"),
+        "subsystem_vendor": DeviceKey(
             HexId(digits=4), _id_reader("subsystem_vendor"), "vendor id of the card's manufacturer"
         ),
-        "subsystem_device": Key(
+        "subsystem_device": DeviceKey(
             HexId(digits=4), _id_reader("subsystem_device"), "device id of the card, given by its manufacturer"
         ),
-        "class": Key(
+        "class": DeviceKey(
             HexId(digits=6, prefix_matches=True),
             _id_reader("class"),
             "class, subclass and interface: 03 is any display, 0302 a 3D controller",
         ),
-        "driver": Key(
+        "driver": DeviceKey(
             Text(rejects=(SEPARATED_BY_BAR,)),
             lambda host, device: link_name(host, f"{device.path}/driver"),
             "the driver; missing if the function has none",
         ),
-        "address": Key(
+        "address": DeviceKey(
             Text(ignore_case=True, rejects=(NO_PCI_DOMAIN,)),
             lambda _, device: device.name,
             "the address, such as 0000:3b:00.0",
         ),
-        "vf": Key(Flag(), _is_virtual, "whether the function is a virtual function"),
-        "sriov_totalvfs": Key(
+        "vf": DeviceKey(Flag(), _is_virtual, "whether the function is a virtual function"),
+        "sriov_totalvfs": DeviceKey(
             Amount("number"),
             _vf_number_reader("sriov_totalvfs"),
             "number of supported virtual functions, 0 without SR-IOV",
         ),
-        "sriov_numvfs": Key(
+        "sriov_numvfs": DeviceKey(
             Amount("number"), _vf_number_reader("sriov_numvfs"), "number of configured virtual functions"
         ),
     },

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from capacityd.model.errors import AmbiguousValue, HostError
 from capacityd.model.host import Host, link_name, uevent_value
-from capacityd.schema.device import Device, DeviceDetector, Key, RequiredSubsystem
+from capacityd.schema.device import Device, DeviceDetector, DeviceKey, RequiredSubsystem
 from capacityd.schema.matchers import Value
 from capacityd.schema.mistakes import NOT_EXACT_NAME, NOT_IN_DEV, PATH_INSTEAD_OF_NAME, SEPARATED_BY_BAR
 from capacityd.schema.value_types import Text
@@ -112,29 +112,29 @@ DETECTOR = DeviceDetector(
     about="devices of a named subsystem; for devices that another detector counts, use that detector",
     find=find,
     keys={
-        "subsystem": Key(Text(rejects=(NOT_EXACT_NAME,)), _subsystem, "the device's bus or class, such as tty"),
-        "name": Key(
+        "subsystem": DeviceKey(Text(rejects=(NOT_EXACT_NAME,)), _subsystem, "the device's bus or class, such as tty"),
+        "name": DeviceKey(
             Text(rejects=(PATH_INSTEAD_OF_NAME, SEPARATED_BY_BAR)),
             lambda _, device: device.name,
             "the kernel's name, such as ttyUSB0",
         ),
-        "devtype": Key(
+        "devtype": DeviceKey(
             Text(),
             lambda host, device: uevent_value(host, device.path, "DEVTYPE"),
             "the type of the device, if the subsystem has several types",
         ),
-        "driver": Key(
+        "driver": DeviceKey(
             Text(rejects=(SEPARATED_BY_BAR,)),
             lambda host, device: link_name(host, f"{device.path}/driver"),
             "the driver",
         ),
-        "node": Key(Text(rejects=(NOT_IN_DEV,)), _node, "the device node, such as /dev/ttyUSB0"),
-        "link": Key(
+        "node": DeviceKey(Text(rejects=(NOT_IN_DEV,)), _node, "the device node, such as /dev/ttyUSB0"),
+        "link": DeviceKey(
             Text(rejects=(NOT_IN_DEV,)),
             _links,
             "a link to the node that udev created, such as /dev/serial/by-id/usb-FTDI_*",
         ),
-        "tag": Key(Text(), _tags, "a tag from udev's rules"),
+        "tag": DeviceKey(Text(), _tags, "a tag from udev's rules"),
     },
     identifying_keys=("subsystem", "name"),
     model_keys=("subsystem", "devtype"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from capacityd.model.host import Host, link_name
-from capacityd.schema.device import Device, DeviceDetector, Key
+from capacityd.schema.device import Device, DeviceDetector, DeviceKey
 from capacityd.schema.matchers import Value
 from capacityd.schema.mistakes import SEPARATED_BY_BAR
 from capacityd.schema.value_types import Flag, HexId, Text
@@ -67,23 +67,25 @@ DETECTOR = DeviceDetector(
     about="USB devices; hubs count only with hub = true",
     find=find,
     keys={
-        "vendor": Key(HexId(digits=4), _attribute_reader("idVendor"), "vendor id, four hexadecimal digits"),
-        "product": Key(HexId(digits=4), _attribute_reader("idProduct"), "product id, four hexadecimal digits"),
-        "serial": Key(Text(), _attribute_reader("serial"), "serial number; many devices have none"),
-        "manufacturer": Key(Text(), _attribute_reader("manufacturer"), "manufacturer, as the device reports it"),
-        "model": Key(Text(), _attribute_reader("product"), "product name, as the device reports it"),
-        "class": Key(
+        "vendor": DeviceKey(HexId(digits=4), _attribute_reader("idVendor"), "vendor id, four hexadecimal digits"),
+        "product": DeviceKey(HexId(digits=4), _attribute_reader("idProduct"), "product id, four hexadecimal digits"),
+        "serial": DeviceKey(Text(), _attribute_reader("serial"), "serial number; many devices have none"),
+        "manufacturer": DeviceKey(Text(), _attribute_reader("manufacturer"), "manufacturer, as the device reports it"),
+        "model": DeviceKey(Text(), _attribute_reader("product"), "product name, as the device reports it"),
+        "class": DeviceKey(
             HexId(digits=6, prefix_matches=True),
             _classes,
             "class, subclass and protocol of the device or any of its interfaces",
         ),
-        "driver": Key(Text(rejects=(SEPARATED_BY_BAR,)), _drivers, "driver of the device or any of its interfaces"),
-        "port": Key(
+        "driver": DeviceKey(
+            Text(rejects=(SEPARATED_BY_BAR,)), _drivers, "driver of the device or any of its interfaces"
+        ),
+        "port": DeviceKey(
             Text(),
             lambda _, device: device.name,
             "the port that the device is plugged into, such as 1-1.2; the same after a replug",
         ),
-        "hub": Key(Flag(), _is_hub, "whether the device is a hub"),
+        "hub": DeviceKey(Flag(), _is_hub, "whether the device is a hub"),
     },
     identifying_keys=("vendor", "product", "serial", "port"),
     model_keys=("vendor", "product"),

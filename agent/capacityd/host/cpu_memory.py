@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 import psutil
 
 from capacityd.model.errors import HostError
-from capacityd.model.host import Host, Memory, read_int
+from capacityd.model.host import Host, MachineMemory, read_int
 from capacityd.model.quoting import length_text, quoted
 
 _CPUS = "/sys/devices/system/cpu"
@@ -36,7 +36,7 @@ _NODE = re.compile("node[0-9]+")
 """The name of a processor's link to its NUMA node."""
 
 
-def memory(host: Host) -> Memory:
+def memory(host: Host) -> MachineMemory:
     """The kernel's memory, and its swap. Raises HostError.
 
     psutil would fail at an unexpected line of /proc/meminfo, such as a line of NULs (lxcfs) or a line without a space
@@ -47,7 +47,7 @@ def memory(host: Host) -> Memory:
     swap = _meminfo(lines, "SwapTotal")
     if max(size, swap) > _LARGEST_MEMORY:
         raise HostError(f"the kernel reports {size} bytes of memory and {swap} bytes of swap, more than it can manage")
-    return Memory(size=size, swap=swap)
+    return MachineMemory(size=size, swap=swap)
 
 
 def _meminfo(lines: Sequence[str], name: str) -> int:

@@ -33,7 +33,7 @@ from capacityd.host.routes import default_interfaces
 from capacityd.linux.opening import open_data_file
 from capacityd.linux.sandbox import sandbox_advice
 from capacityd.model.errors import HostError
-from capacityd.model.host import Content, Memory, Output
+from capacityd.model.host import Content, MachineMemory, Output
 from capacityd.model.quoting import quoted
 from capacityd.model.text import printable
 
@@ -148,7 +148,7 @@ class LiveHost:
             raise HostError(f"the interface {printable(interface)} does not exist", errno.ENODEV)
         return self._links[interface]
 
-    def memory(self) -> Memory:
+    def memory(self) -> MachineMemory:
         return cpu_memory.memory(self)
 
     def processors(self, measure: str) -> int | None:

@@ -11,7 +11,7 @@ import os
 import stat
 from contextlib import ExitStack
 
-from capacityd.linux.path_walk import Part, open_folder, open_regular, walk
+from capacityd.linux.path_walk import PathPart, open_folder, open_regular, walk
 from capacityd.model.text import printable
 
 
@@ -38,10 +38,10 @@ def open_data_folder(path: str) -> int:
         return open_folder(_find(path, descriptors))
 
 
-def _find(path: str, descriptors: ExitStack) -> Part:
+def _find(path: str, descriptors: ExitStack) -> PathPart:
     """Returns the target of a path. Raises ForeignLink and OSError. descriptors: closes the target's descriptor."""
-    foreign_symlinks: list[Part] = []
-    foreign_hard_link: Part | None = None
+    foreign_symlinks: list[PathPart] = []
+    foreign_hard_link: PathPart | None = None
     try:
         for part, folder in walk(path, descriptors):
             if part.is_link and not _is_trusted_user(part.status):
@@ -68,7 +68,7 @@ def _is_trusted_user(status: os.stat_result) -> bool:
     return status.st_uid in (0, os.geteuid())
 
 
-def _may_be_foreign_hard_link(part: Part, folder: Part) -> bool:
+def _may_be_foreign_hard_link(part: PathPart, folder: PathPart) -> bool:
     """Whether another user may have made this hard link to a file of root, or of this process's user."""
     has_other_names = not part.is_folder and part.status.st_nlink >= 2
     others_may_write_folder = bool(folder.status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))

@@ -21,7 +21,7 @@ _FIND_FLAGS = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PathPart:
     """A folder or a link on a path, or the path's target."""
 
     path: str
@@ -39,7 +39,7 @@ class Part:
         return stat.S_ISLNK(self.status.st_mode)
 
 
-def walk(path: str, descriptors: ExitStack) -> Iterator[tuple[Part, Part]]:
+def walk(path: str, descriptors: ExitStack) -> Iterator[tuple[PathPart, PathPart]]:
     """Yields the parts of a path from / on, each with the folder that contains it. / contains itself.
 
     The last part is the path's target. A relative path begins at the current folder. descriptors: closes the
@@ -85,7 +85,7 @@ def open_file(path: str) -> int:
         return open_regular(found)
 
 
-def open_regular(part: Part) -> int:
+def open_regular(part: PathPart) -> int:
     """Opens a file for reading, and returns its descriptor. Raises OSError, also if it is not a regular file."""
     if part.is_folder:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), part.path)
@@ -94,23 +94,23 @@ def open_regular(part: Part) -> int:
     return _reopen(part, os.O_NOCTTY)
 
 
-def open_folder(part: Part) -> int:
+def open_folder(part: PathPart) -> int:
     """Opens a folder, and returns its descriptor. Raises OSError, also if it is not a folder."""
     return _reopen(part, os.O_DIRECTORY)
 
 
-def _reopen(part: Part, flags: int) -> int:
+def _reopen(part: PathPart, flags: int) -> int:
     # By the descriptor, because the path may lead elsewhere by now.
     return os.open(f"/proc/self/fd/{part.fd}", os.O_RDONLY | os.O_CLOEXEC | flags)
 
 
-def _root(descriptors: ExitStack) -> Part:
+def _root(descriptors: ExitStack) -> PathPart:
     return _part("/", os.open("/", os.O_PATH | os.O_CLOEXEC), descriptors)
 
 
-def _part(path: str, fd: int, descriptors: ExitStack) -> Part:
+def _part(path: str, fd: int, descriptors: ExitStack) -> PathPart:
     descriptors.callback(os.close, fd)
-    return Part(path, fd, os.fstat(fd))
+    return PathPart(path, fd, os.fstat(fd))
 
 
 def _find(name: str, folder: int, *, expect_folder: bool) -> int:

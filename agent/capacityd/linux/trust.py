@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from capacityd.linux.path_walk import Part, open_folder, open_regular, walk
+from capacityd.linux.path_walk import PathPart, open_folder, open_regular, walk
 from capacityd.linux.permissions import owner_and_mode
 from capacityd.linux.program_start import first_line
 
@@ -89,7 +89,7 @@ def trust_in(path: str) -> Trust:
     return replace(own_trust().with_owner_of(path), group_may_write=True, in_shared_folder=True)
 
 
-def find_trusted(path: str, trust: Trust, descriptors: ExitStack) -> Part:
+def find_trusted(path: str, trust: Trust, descriptors: ExitStack) -> PathPart:
     """Returns the target of a path. Raises NotTrusted if somebody else could change the target or a part of the path.
 
     A target that is a device, a socket or a folder may belong to anybody, because nothing is read from it here.
@@ -112,7 +112,7 @@ def find_trusted(path: str, trust: Trust, descriptors: ExitStack) -> Part:
     return part
 
 
-def _require(part: Part, trust: Trust, *, may_be_sticky: bool = False) -> None:
+def _require(part: PathPart, trust: Trust, *, may_be_sticky: bool = False) -> None:
     """Raises NotTrusted if somebody else could change a part of a path. may_be_sticky: as for _flaw()."""
     if flaw := _flaw(part, trust, may_be_sticky=may_be_sticky):
         raise NotTrusted(flaw)
@@ -182,7 +182,7 @@ def _flaw_of_program(program: str, trust: Trust, *, interpreters: int) -> Flaw |
     return _flaw_of_program(interpreter, trust, interpreters=interpreters - 1)
 
 
-def _flaw(part: Part, trust: Trust, *, may_be_sticky: bool = False) -> Flaw | None:
+def _flaw(part: PathPart, trust: Trust, *, may_be_sticky: bool = False) -> Flaw | None:
     """What is wrong with the owner or the mode of one part of a path.
 
     may_be_sticky: whether others may write the part if it is a folder with the sticky bit.

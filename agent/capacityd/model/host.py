@@ -56,7 +56,7 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class MachineMemory:
     """The machine's total memory and swap, in bytes."""
 
     size: int
@@ -131,7 +131,7 @@ class Host(Protocol):
         None if the machine does not report it.
         """
 
-    def memory(self) -> Memory:
+    def memory(self) -> MachineMemory:
         """The size of memory and swap."""
 
     def filesystem_size(self, point: str, mount_ids: Collection[str]) -> int:

@@ -37,7 +37,7 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class DeviceKey:
     """A device's value that the configuration can match."""
 
     kind: Kind
@@ -86,7 +86,7 @@ class DeviceDetector:
     about: str
     find: Callable[[Host], Iterable[Device]]
     """Yields every candidate. Raises HostError at the end if candidates may be missing."""
-    keys: Mapping[str, Key]
+    keys: Mapping[str, DeviceKey]
     """Key name -> key. A key of type Amount is also a measure."""
     identifying_keys: tuple[str, ...]
     """Keys that distinguish a device from all others. `devices` uses as few of them as possible, in this order, to

@@ -38,11 +38,13 @@ def check(folder: str, selection: Selection, reasons: Collection[PassReason]) ->
     loaded = load(selected)
     errors = tuple(problem.public() for problem in loaded.problems)  # without quotes from private files
     entries = [
-        journal.Entry(EntryKind.CONFIGURATION_REJECTED, Priority.ERROR, problem.public(), {"CONFIG_FILE": problem.file})
+        journal.JournalEntry(
+            EntryKind.CONFIGURATION_REJECTED, Priority.ERROR, problem.public(), {"CONFIG_FILE": problem.file}
+        )
         for problem in loaded.problems
     ]
     entries += [
-        journal.Entry(None, Priority.WARNING, problem.public(), {"CONFIG_FILE": problem.file})
+        journal.JournalEntry(None, Priority.WARNING, problem.public(), {"CONFIG_FILE": problem.file})
         for problem in loaded.warnings
     ]
     saved = CheckedConfig(loaded.config, errors)
@@ -51,13 +53,13 @@ def check(folder: str, selection: Selection, reasons: Collection[PassReason]) ->
     keeps_previous = False
     if errors and previous is not None:
         message = "the configuration has errors; the previous configuration stays active"
-        entries.append(journal.Entry(EntryKind.CONFIGURATION_REJECTED, Priority.ERROR, message))
+        entries.append(journal.JournalEntry(EntryKind.CONFIGURATION_REJECTED, Priority.ERROR, message))
         saved = CheckedConfig(previous.config, errors)
         keeps_previous = True
     elif previous is not None and previous.config.digest != loaded.config.digest:
         old, new = previous.config.digest or "none", loaded.config.digest or "none"
         message = f"the configuration changed: hash {old} → {new}"
-        entries.append(journal.Entry(None, Priority.NOTICE, message, {"OLD": old, "NEW": new}))
+        entries.append(journal.JournalEntry(None, Priority.NOTICE, message, {"OLD": old, "NEW": new}))
     result = CheckResult(configuration_errors=errors, previous_active=keeps_previous)
     try:
         runtime_files.write_config(folder, saved)

@@ -17,7 +17,7 @@ from capacityd.worker.pass_state import PassStatus
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JournalEntry:
     """One journal entry."""
 
     kind: EntryKind | None
@@ -27,7 +27,7 @@ class Entry:
     fields: Mapping[str, str] = field(default_factory=dict)  # journald requires names in capital letters
 
 
-def pass_entries(end: PassEnd, status: PassStatus, last: PassStatus) -> Iterator[Entry]:
+def pass_entries(end: PassEnd, status: PassStatus, last: PassStatus) -> Iterator[JournalEntry]:
     """What a pass has changed and found. Findings of the last pass are not logged again.
 
     status, last: the status of this pass and of the last pass.
@@ -45,15 +45,15 @@ def pass_entries(end: PassEnd, status: PassStatus, last: PassStatus) -> Iterator
     yield from _held(end, status, last)
 
 
-def _changes(outcome: Outcome) -> Iterator[Entry]:
+def _changes(outcome: Outcome) -> Iterator[JournalEntry]:
     """The numbers that the pass has written."""
     if outcome.is_written:
         for change in outcome.plan.written_changes:
             fields = _fields(outcome.node.name, change)
-            yield Entry(EntryKind.CHANGED, Priority.NOTICE, change.summary, fields)
+            yield JournalEntry(EntryKind.CHANGED, Priority.NOTICE, change.summary, fields)
 
 
-def _troubles(status: PassStatus, last: PassStatus) -> Iterator[Entry]:
+def _troubles(status: PassStatus, last: PassStatus) -> Iterator[JournalEntry]:
     """The new troubles of the Node. Unknown readings and configuration errors have entries of their own."""
     known = {(trouble.reason, trouble.key) for trouble in last.troubles}
     for trouble in status.troubles:
@@ -63,7 +63,7 @@ def _troubles(status: PassStatus, last: PassStatus) -> Iterator[Entry]:
         fields = {"NODE": status.node, "CONDITION_REASON": trouble.reason.value}
         if trouble.key:
             fields["RESOURCE"] = str(trouble.key)
-        yield Entry(EntryKind.CONDITION, Priority.WARNING, trouble.summary, fields)
+        yield JournalEntry(EntryKind.CONDITION, Priority.WARNING, trouble.summary, fields)
 
 
 def _is_of_configuration(trouble: Trouble) -> bool:
@@ -71,22 +71,22 @@ def _is_of_configuration(trouble: Trouble) -> bool:
     return trouble.reason is ConditionReason.CONFIGURATION_REJECTED and trouble.key is None
 
 
-def _denied_condition(status: PassStatus, last: PassStatus) -> Iterator[Entry]:
+def _denied_condition(status: PassStatus, last: PassStatus) -> Iterator[JournalEntry]:
     fields = {"NODE": status.node}
     if status.condition_denied and not last.condition_denied:
         message = f"Node {status.node}: the condition {CONDITION} is denied: {status.condition_denied}"
-        yield Entry(EntryKind.CONDITION, Priority.WARNING, message, fields)
+        yield JournalEntry(EntryKind.CONDITION, Priority.WARNING, message, fields)
     elif last.condition_denied and not status.condition_denied:
         message = f"Node {status.node}: the condition {CONDITION} is stored again"
-        yield Entry(EntryKind.CONDITION, Priority.NOTICE, message, fields)
+        yield JournalEntry(EntryKind.CONDITION, Priority.NOTICE, message, fields)
 
 
-def _warnings(outcome: Outcome) -> Iterator[Entry]:
+def _warnings(outcome: Outcome) -> Iterator[JournalEntry]:
     for warning in outcome.warnings:
-        yield Entry(None, Priority.WARNING, warning, {"NODE": outcome.node.name})
+        yield JournalEntry(None, Priority.WARNING, warning, {"NODE": outcome.node.name})
 
 
-def _summary(outcome: Outcome, status: PassStatus) -> Entry:
+def _summary(outcome: Outcome, status: PassStatus) -> JournalEntry:
     """A summary of the pass, for the first pass that has read the Node, if the pass has changed no number."""
     count = Counter(change.action for change in outcome.plan.changes)
     readings = status.readings.values()
@@ -101,22 +101,22 @@ def _summary(outcome: Outcome, status: PassStatus) -> Entry:
     }
     always_shown = ("published", "absent")
     text = ", ".join(f"{number} {what}" for what, number in parts.items() if number or what in always_shown)
-    return Entry(None, Priority.NOTICE, f"Node {status.node}: {text}", {"NODE": status.node})
+    return JournalEntry(None, Priority.NOTICE, f"Node {status.node}: {text}", {"NODE": status.node})
 
 
-def _readings(status: PassStatus, last: PassStatus) -> Iterator[Entry]:
+def _readings(status: PassStatus, last: PassStatus) -> Iterator[JournalEntry]:
     """The resources that have become unknown, or known again."""
     for name, reading in status.readings.items():
         was_unknown = isinstance(last.readings.get(name), Unknown)
         if isinstance(reading, Unknown) and not was_unknown:
             fields = {"RESOURCE": name, "CAUSE": reading.cause.value, "REASON": reading.reason}
-            yield Entry(EntryKind.CONDITION, Priority.WARNING, f"{name}: unknown: {reading.reason}", fields)
+            yield JournalEntry(EntryKind.CONDITION, Priority.WARNING, f"{name}: unknown: {reading.reason}", fields)
         elif was_unknown and not isinstance(reading, Unknown):
             message = f"{name}: known again: {reading_text(reading)}"
-            yield Entry(EntryKind.CONDITION, Priority.NOTICE, message, {"RESOURCE": name})
+            yield JournalEntry(EntryKind.CONDITION, Priority.NOTICE, message, {"RESOURCE": name})
 
 
-def _held(end: PassEnd, status: PassStatus, last: PassStatus) -> Iterator[Entry]:
+def _held(end: PassEnd, status: PassStatus, last: PassStatus) -> Iterator[JournalEntry]:
     """The changes that a limit holds back since this pass."""
     held_before = {wait.key for wait in last.waits if wait.holds_change}
     published = {change.key: change.published for change in status.changes}
@@ -126,25 +126,25 @@ def _held(end: PassEnd, status: PassStatus, last: PassStatus) -> Iterator[Entry]
         old, new = str(published.get(wait.key)), reading_text(status.readings.get(wait.key.name))
         reason = wait.text(end.inputs.uptime)
         fields = {"RESOURCE": str(wait.key), "OLD": old, "NEW": new, "REASON": reason, "WAIT": wait.reason.value}
-        yield Entry(None, Priority.NOTICE, f"{wait.key}: {old} → {new}: {reason}", fields)
+        yield JournalEntry(None, Priority.NOTICE, f"{wait.key}: {old} → {new}: {reason}", fields)
 
 
-def command_entries(outcome: Outcome, command: str, user: str) -> Iterator[Entry]:
+def command_entries(outcome: Outcome, command: str, user: str) -> Iterator[JournalEntry]:
     """The numbers that a command has written. user: who ran the command."""
     if outcome.is_written:
         for change in outcome.plan.written_changes:
             fields = _fields(outcome.node.name, change) | {"COMMAND": command, "USER": user}
             message = f"{change.summary}: {user} ran capacityd {command}"
-            yield Entry(EntryKind.CHANGED, Priority.NOTICE, message, fields)
+            yield JournalEntry(EntryKind.CHANGED, Priority.NOTICE, message, fields)
 
 
-def send_to_journal(entries: Iterable[Entry]) -> None:
+def send_to_journal(entries: Iterable[JournalEntry]) -> None:
     """Writes the entries to the journal, if there is a journal. The command itself prints what it has done."""
     for entry in entries:
         systemd.log_to_journal(entry.priority, entry.message, entry.kind, entry.fields)
 
 
-def send(entries: Iterable[Entry]) -> None:
+def send(entries: Iterable[JournalEntry]) -> None:
     """Writes the entries to the journal or, if standard error is not the journal, to standard error."""
     for entry in entries:
         systemd.log_entry(entry.priority, entry.message, entry.kind, entry.fields)

@@ -210,6 +210,6 @@ class PassJob:
         """Sends a message to the service."""
         send_message(message)
 
-    def log(self, entries: Iterable[journal.Entry]) -> None:
+    def log(self, entries: Iterable[journal.JournalEntry]) -> None:
         """Writes entries to the journal."""
         journal.send(entries)

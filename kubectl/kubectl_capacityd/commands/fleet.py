@@ -18,7 +18,7 @@ from kubectl_capacityd.commands.source import selected_fleet
 from kubectl_capacityd.fleet.assess import FleetReport, assess
 from kubectl_capacityd.fleet.metrics import metrics_text
 from kubectl_capacityd.model import Fleet
-from kubectl_capacityd.options import Options
+from kubectl_capacityd.options import ClusterOptions
 
 _MAX_AGE = duration(least="1s", most="365d")
 """The type of --max-age. The limits exclude only mistakes."""
@@ -27,7 +27,7 @@ _NO_REQUESTS_FROM_CLUSTER = 'this needs the right to "list" "pods"'
 _NO_REQUESTS_IN_FILE = 'the file has no pods ("kubectl get nodes,pods -A -o json" saves both)'
 
 
-def fleet(options: Options) -> int:
+def fleet(options: ClusterOptions) -> int:
     """Prints a summary of each resource, and what needs attention. Returns exit status 4 if anything does.
 
     Raises NodeError, UsageError, and CapacitydError if no Node is selected.
@@ -64,7 +64,7 @@ def _max_age(text: str) -> float:
     return seconds
 
 
-def _require_named(selected: Fleet, options: Options) -> None:
+def _require_named(selected: Fleet, options: ClusterOptions) -> None:
     """Raises CapacitydError if one of the Nodes that the options name does not exist or is not selected."""
     selected_names = {node.name for node in selected.nodes}
     if missing := [name for name in options.node_names if name not in selected_names]:

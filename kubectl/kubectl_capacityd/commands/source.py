@@ -8,18 +8,18 @@ from kubectl_capacityd.cluster.node_list import read_fleet
 from kubectl_capacityd.cluster.operator_kubeconfig import load_operators
 from kubectl_capacityd.commands.count_progress import count_progress
 from kubectl_capacityd.model import Fleet, NodeSummary
-from kubectl_capacityd.options import Options
+from kubectl_capacityd.options import ClusterOptions
 
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 """The label that groups Nodes by default."""
 
 
-def group_label(options: Options) -> str:
+def group_label(options: ClusterOptions) -> str:
     """The label that groups Nodes."""
     return INSTANCE_TYPE if options.by is None else options.by
 
 
-def selected_fleet(options: Options, *, only_nodes: bool = False) -> Fleet:
+def selected_fleet(options: ClusterOptions, *, only_nodes: bool = False) -> Fleet:
     """Returns the selected Nodes, the DeviceClasses and the pods' requests. Raises NodeError and UsageError.
 
     Raises CapacitydError if no Node is selected: a wrong selector must not look like a healthy fleet. only_nodes:
@@ -41,7 +41,7 @@ def selected_fleet(options: Options, *, only_nodes: bool = False) -> Fleet:
     return fleet
 
 
-def _saved_fleet(options: Options) -> Fleet | None:
+def _saved_fleet(options: ClusterOptions) -> Fleet | None:
     """The Nodes of a saved list; None if the options name no list.
 
     Raises UsageError for an option that needs a cluster, and NodeError.
@@ -55,7 +55,7 @@ def _saved_fleet(options: Options) -> Fleet | None:
     return read_fleet_file(options.node_file, label=group_label(options))
 
 
-def _require_nodes(nodes: tuple[NodeSummary, ...], options: Options) -> None:
+def _require_nodes(nodes: tuple[NodeSummary, ...], options: ClusterOptions) -> None:
     """Raises CapacitydError if the options select no Node, and UsageError if no Node has the label of --by."""
     if not nodes:
         error = f"no Node matches -l {options.selector}" if options.selector else "the cluster has no Nodes"

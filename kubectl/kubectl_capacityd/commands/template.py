@@ -25,12 +25,12 @@ from capacityd.schema.config import Config
 from capacityd.worker.selection import host_of, node_name_of
 from kubectl_capacityd.commands.source import group_label, selected_fleet
 from kubectl_capacityd.model import NodeSummary
-from kubectl_capacityd.options import Options
+from kubectl_capacityd.options import ClusterOptions
 from kubectl_capacityd.template.common import Common, common
 from kubectl_capacityd.template.notations import NOTATIONS, Notation, document, problems
 
 
-def template(options: Options) -> int:
+def template(options: ClusterOptions) -> int:
     """Prints the resources that a new node will have. Returns exit status 4 if one is left out.
 
     Raises ConfigError and NodeError. Raises CapacitydError if no Node publishes anything. Raises UsageError if nothing
@@ -39,7 +39,7 @@ def template(options: Options) -> int:
     return _of_nodes(options) if options.nodes else _of_machine(options)
 
 
-def _of_machine(options: Options) -> int:
+def _of_machine(options: ClusterOptions) -> int:
     """Does the work of template() for a node like this machine."""
     if options.node_file is not None:
         raise UsageError("template without --nodes is about a machine: leave out --node-file")
@@ -72,7 +72,7 @@ def _of_machine(options: Options) -> int:
     return exit_status
 
 
-def _of_nodes(options: Options) -> int:
+def _of_nodes(options: ClusterOptions) -> int:
     """Does the work of template() for nodes like the Nodes of each group."""
     selection = Selection(config=options.config, machine=options.machine, node_name=options.node_name)
     refuse_other_sources(selection, "--nodes reads the Nodes of a cluster", refused=("machine", "config", "node_name"))
@@ -115,7 +115,7 @@ def _of_nodes(options: Options) -> int:
     return 4 if any(group.omissions for group in groups.values()) else 0
 
 
-def _groups(options: Options, nodes: Sequence[NodeSummary]) -> dict[str | None, Common]:
+def _groups(options: ClusterOptions, nodes: Sequence[NodeSummary]) -> dict[str | None, Common]:
     """Value of the label of --by -> what the Nodes with this value have in common. Without --by, the only key is None.
 
     Prints differences and omissions as warnings.
@@ -150,14 +150,14 @@ def _overlay_name(name: str, label_value: str | None) -> str:
     return "-".join(part for part in (name, *words) if part)
 
 
-def _require_expressible(options: Options, quantities: Mapping[str, int]) -> None:
+def _require_expressible(options: ClusterOptions, quantities: Mapping[str, int]) -> None:
     """Raises UsageError if the autoscaler's notation can't express these resources."""
     notation = _notation(options, quantities)
     if errors := [f"{options.autoscaler}: {problem}" for problem in problems(notation, list(quantities))]:
         raise UsageError("\n".join(errors))
 
 
-def _check_instance_types(options: Options, notation: Notation, required: str) -> None:
+def _check_instance_types(options: ClusterOptions, notation: Notation, required: str) -> None:
     """Raises UsageError if a required instance type is missing, or if one is given that the notation does not use.
 
     required: what the notation requires, for the message.
@@ -199,12 +199,12 @@ def _published(
     return quantities, omitted
 
 
-def _notation(options: Options, quantities: Mapping[str, int]) -> Notation:
+def _notation(options: ClusterOptions, quantities: Mapping[str, int]) -> Notation:
     """The notation for this autoscaler and this number of resources."""
     return NOTATIONS[options.autoscaler].for_number(len(quantities))
 
 
-def _document(options: Options, quantities: Mapping[str, int], *, overlay: str, label_value: str | None) -> str:
+def _document(options: ClusterOptions, quantities: Mapping[str, int], *, overlay: str, label_value: str | None) -> str:
     """The YAML. overlay: the name of Karpenter's NodeOverlay. Other notations ignore the name.
 
     label_value: the value of the label of --by on the document's nodes. None: the document is about the nodes of the
@@ -219,7 +219,7 @@ def _document(options: Options, quantities: Mapping[str, int], *, overlay: str, 
     )
 
 
-def _print(options: Options, quantities: Mapping[str, int], where: str, text: str) -> None:
+def _print(options: ClusterOptions, quantities: Mapping[str, int], where: str, text: str) -> None:
     """Prints a document below two comments. where: on which Nodes, or with which configuration, capacityd publishes the
     resources."""
     print_line(f"# {options.autoscaler}: {_notation(options, quantities).about}")

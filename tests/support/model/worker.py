@@ -27,7 +27,7 @@ from capacityd.node.documents.node import node_state
 from capacityd.node.documents.patch import patch_document, require_version
 from capacityd.node.errors import from_http_status
 from capacityd.node.refusal import Call, HttpError
-from capacityd.worker.journal import Entry
+from capacityd.worker.journal import JournalEntry
 from capacityd.worker.reconcile_job import PassJob
 from capacityd.worker.runtime_files import CheckedConfig
 from tests.support.model.answers import STRATEGIC, Unreachable
@@ -118,7 +118,7 @@ class ModelJob(PassJob):
     def send(self, message: Message) -> None:
         self.sent.append(message)
 
-    def log(self, entries: Iterable[Entry]) -> None:
+    def log(self, entries: Iterable[JournalEntry]) -> None:
         """There is no journal, but the entries are made."""
         assert all(entry.message for entry in entries)
 

@@ -17,7 +17,7 @@ from capacityd.model.reasons import Job, PassReason
 from capacityd.node import CredentialsCache
 from capacityd.schema.config import Config, Resource, Settings
 from capacityd.worker import pass_memory, runtime_files
-from capacityd.worker.journal import Entry
+from capacityd.worker.journal import JournalEntry
 from capacityd.worker.pass_memory import PassMemory
 from capacityd.worker.pass_state import PassStatus
 from capacityd.worker.reconcile_job import PassJob
@@ -42,7 +42,7 @@ class Worker:
         self.node_unchanged = False
         self.result = PassResult()
         """The result that the last pass sent to the service."""
-        self.entries: list[Entry] = []
+        self.entries: list[JournalEntry] = []
         """The entries that the last pass sent to the journal."""
         clock = SimpleNamespace(time=lambda: EPOCH + self.uptime, monotonic=lambda: self.uptime, sleep=lambda _: None)
         patches.setenv("RUNTIME_DIRECTORY", str(folder))
@@ -115,5 +115,5 @@ class _Job(PassJob):
     def send(self, message: Message) -> None:
         self.sent.append(message)
 
-    def log(self, entries: Iterable[Entry]) -> None:
+    def log(self, entries: Iterable[JournalEntry]) -> None:
         self._worker.entries.extend(entries)

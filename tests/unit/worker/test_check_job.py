@@ -74,7 +74,7 @@ def test_after_a_reload_with_errors_the_previous_configuration_stays(
 def test_a_reload_logs_the_hash_before_and_after(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_reachable(tmp_path)
     path = tmp_path / "capacityd.toml"
-    logged: list[journal.Entry] = []
+    logged: list[journal.JournalEntry] = []
     monkeypatch.setattr(journal, "send", logged.extend)
     hashes = []
     for number, reason in ((3, PassReason.START), (3, PassReason.CONFIG), (4, PassReason.CONFIG)):

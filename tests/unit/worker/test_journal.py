@@ -143,7 +143,7 @@ def test_without_a_journal_it_goes_to_standard_error(
 ) -> None:
     """An inherited JOURNAL_STREAM does not mean that standard error is connected to the journal."""
     monkeypatch.setenv("JOURNAL_STREAM", "8:12345678")
-    journal.send([journal.Entry(EntryKind.CHANGED, Priority.NOTICE, "a: 3 → 4", {"RESOURCE": "a"})])
+    journal.send([journal.JournalEntry(EntryKind.CHANGED, Priority.NOTICE, "a: 3 → 4", {"RESOURCE": "a"})])
     assert capfd.readouterr().err == "capacityd: a: 3 → 4\n"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from capacityd.cli.output.status_report import Problem, StatusReport
+from capacityd.cli.output.status_report import StatusProblem, StatusReport
 from capacityd.linux.unit import UnitState
 from capacityd.model.errors import Cause
 from capacityd.model.node import CONDITION, ConditionReason
@@ -30,7 +30,7 @@ _ADVICE = {
 """Reason -> advice."""
 
 
-def problems_in(report: StatusReport, now: float, unit: UnitState | None) -> list[Problem]:
+def problems_in(report: StatusReport, now: float, unit: UnitState | None) -> list[StatusProblem]:
     """The problems in a report. now: in seconds since the epoch. unit: the systemd unit's state."""
     return [
         *_service_problems(report, now=now, unit=unit),
@@ -40,36 +40,38 @@ def problems_in(report: StatusReport, now: float, unit: UnitState | None) -> lis
     ]
 
 
-def _service_problems(report: StatusReport, now: float, unit: UnitState | None) -> Iterator[Problem]:
+def _service_problems(report: StatusReport, now: float, unit: UnitState | None) -> Iterator[StatusProblem]:
     """Yields the problems of the service and of its passes."""
     if not report.running:
         if any(row.published is not None for row in report.resources):
-            yield Problem("nothing updates what the last pass has published", _start_advice(unit))
+            yield StatusProblem("nothing updates what the last pass has published", _start_advice(unit))
         elif unit is not None and unit.failing:
-            yield Problem("the service does not run", _start_advice(unit))
+            yield StatusProblem("the service does not run", _start_advice(unit))
     if report.stale_reason:
         advice = "see `journalctl -u capacityd` for what the service has logged since"
-        yield Problem(report.stale_reason, advice)
+        yield StatusProblem(report.stale_reason, advice)
     elif report.running and report.error:
-        yield Problem(report.error, _next_attempt(report, now))
+        yield StatusProblem(report.error, _next_attempt(report, now))
     # A pass may have failed for the same reason as the watch. Then the error above contains the reason.
     is_other_reason = report.not_watched not in report.error
     if report.running and report.not_watched and is_other_reason:
         advice = "until it is, passes read the Node: once a minute while something is wrong, else every five minutes"
-        yield Problem(f"the Node is not watched: {report.not_watched}", advice)
+        yield StatusProblem(f"the Node is not watched: {report.not_watched}", advice)
     if slow := _slow_activity(report, now):
-        yield Problem(slow, "if it does not end, the service gives up and tries again")
+        yield StatusProblem(slow, "if it does not end, the service gives up and tries again")
     for error in report.event_source_errors:
-        yield Problem(error, "a reconcile pass looks for changes once a minute")
+        yield StatusProblem(error, "a reconcile pass looks for changes once a minute")
     if report.running and report.metrics_error:
-        yield Problem(report.metrics_error, report.metrics_advice)
+        yield StatusProblem(report.metrics_error, report.metrics_advice)
 
 
-def _configuration_problems(report: StatusReport) -> Iterator[Problem]:
+def _configuration_problems(report: StatusReport) -> Iterator[StatusProblem]:
     """Yields changed files that the service has not read yet, and errors. Only the last error has advice, for all."""
     if report.changed_files:
         files = ", ".join(report.changed_files)
-        yield Problem(f"the service does not use the newest configuration: {files}", "run `systemctl reload capacityd`")
+        yield StatusProblem(
+            f"the service does not use the newest configuration: {files}", "run `systemctl reload capacityd`"
+        )
     if not report.configuration_errors:
         return
     advice = "fix it, then run `systemctl reload capacityd`"
@@ -77,26 +79,26 @@ def _configuration_problems(report: StatusReport) -> Iterator[Problem]:
         advice += "; until then the previous configuration stays active"
     *others, last = report.configuration_errors
     for error in others:
-        yield Problem(error)
-    yield Problem(last, advice)
+        yield StatusProblem(error)
+    yield StatusProblem(last, advice)
 
 
-def _node_problems(report: StatusReport) -> Iterator[Problem]:
+def _node_problems(report: StatusReport) -> Iterator[StatusProblem]:
     """Yields the problems of the Node as a whole."""
     if report.condition_denied:
         message = f"the condition {CONDITION} is denied: {report.condition_denied}"
-        yield Problem(message, "look for an admission policy or webhook that changes the status of Nodes")
+        yield StatusProblem(message, "look for an admission policy or webhook that changes the status of Nodes")
     for trouble in report.troubles:
         if trouble.key is not None:
             continue
         if trouble.reason is ConditionReason.OVERWRITTEN:
             advice = "let each machine use its own Node (node_name, its kubeconfig), and each key have one writer"
-            yield Problem(trouble.text, advice)
+            yield StatusProblem(trouble.text, advice)
         elif trouble.reason is ConditionReason.DENIED:
-            yield Problem(trouble.text, "look for an admission policy or webhook that changes Nodes")
+            yield StatusProblem(trouble.text, "look for an admission policy or webhook that changes Nodes")
 
 
-def _resource_problems(report: StatusReport) -> Iterator[Problem]:
+def _resource_problems(report: StatusReport) -> Iterator[StatusProblem]:
     """Yields a problem for each resource that is unknown or in other trouble."""
     # While the previous configuration is active, the listed errors are errors of the rejected configuration.
     lists_active_errors = bool(report.configuration_errors) and not report.previous_configuration_active
@@ -104,10 +106,10 @@ def _resource_problems(report: StatusReport) -> Iterator[Problem]:
         is_listed = row.cause is Cause.CONFIGURATION and lists_active_errors  # by _configuration_problems()
         if row.cause is not None and not is_listed:
             advice = "" if row.cause is Cause.CONFIGURATION else _EXPLAIN
-            yield Problem(f"{row.key}: unknown: {row.note}", advice)
+            yield StatusProblem(f"{row.key}: unknown: {row.note}", advice)
     for trouble in report.troubles:
         if trouble.key is not None and trouble.reason is not ConditionReason.UNKNOWN:
-            yield Problem(trouble.summary, _ADVICE.get(trouble.reason, ""))
+            yield StatusProblem(trouble.summary, _ADVICE.get(trouble.reason, ""))
 
 
 def _next_attempt(report: StatusReport, now: float) -> str:

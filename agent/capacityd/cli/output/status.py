@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from capacityd.cli.output.status_report import Problem, ResourceRow, StatusReport
+from capacityd.cli.output.status_report import ResourceRow, StatusProblem, StatusReport
 from capacityd.cli.output.terminal import print_line, print_table, without_column
 from capacityd.model.node import ConditionReason
 from capacityd.model.text import duration_text
@@ -14,7 +14,7 @@ _HEADER = ("RESOURCE", "READING", "CAPACITY", "ALLOCATABLE", "EXPECT", "NOTE")
 _EXPECT_COLUMN = _HEADER.index("EXPECT")
 
 
-def print_status(report: StatusReport, problems: Sequence[Problem], *, now: float, uptime: float) -> None:
+def print_status(report: StatusReport, problems: Sequence[StatusProblem], *, now: float, uptime: float) -> None:
     """Prints the report and its problems. now: in seconds since the epoch. uptime: the machine's, in seconds."""
     print_line(_summary(report, degraded=bool(problems)))
     if report.has_pass:
@@ -28,7 +28,7 @@ def print_status(report: StatusReport, problems: Sequence[Problem], *, now: floa
         _print_waits(report, uptime)
 
 
-def _print_problems(report: StatusReport, problems: Sequence[Problem]) -> None:
+def _print_problems(report: StatusReport, problems: Sequence[StatusProblem]) -> None:
     if problems:
         print_line()
         if report.pass_running:

@@ -112,7 +112,7 @@ class StatusReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class StatusProblem:
     """What is wrong, and advice if there is any."""
 
     message: str

@@ -14,7 +14,7 @@ from typing import Any
 
 from capacityd.model.codec import Malformed, decode
 from capacityd.model.errors import UsageError
-from capacityd.model.host import Address, Memory
+from capacityd.model.host import Address, MachineMemory
 from capacityd.model.text import printable
 
 Recording = dict[str, Any]
@@ -87,7 +87,7 @@ RECORDING_PARTS: Mapping[str, Any] = {
     "default_interfaces": tuple[str, ...],  # names of the interfaces of default routes
     "addresses": tuple[tuple[str, str, str, int, str, bool], ...],  # the fields of Address
     "processors": Mapping[str, int | None],  # measure -> its value
-    "memory": Memory,
+    "memory": MachineMemory,
     "filesystem_sizes": Mapping[str, int],  # mount point -> bytes
     "ages": Mapping[str, float],  # path of a file -> seconds since it was changed
     "programs": Mapping[str, tuple[int, str, str]],  # command as JSON -> exit status, standard output, standard error

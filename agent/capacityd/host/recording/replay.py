@@ -11,7 +11,7 @@ from capacityd.host.recording.file_tree import RecordedFiles
 from capacityd.host.recording.format import address_of, read_recording
 from capacityd.host.regular_file import MAX_ATTRIBUTE_BYTES, MAX_TABLE_BYTES, lines_of, stripped_lines, text_of
 from capacityd.model.errors import HostError
-from capacityd.model.host import Address, Content, Memory, Output
+from capacityd.model.host import Address, Content, MachineMemory, Output
 from capacityd.model.text import printable
 
 
@@ -77,8 +77,8 @@ class RecordedHost:
         number: int | None = self._answer("processors", measure, subject=f"the processors' {measure}")
         return number
 
-    def memory(self) -> Memory:
-        return Memory(**self._part("memory"))
+    def memory(self) -> MachineMemory:
+        return MachineMemory(**self._part("memory"))
 
     def filesystem_size(self, point: str, mount_ids: Collection[str]) -> int:
         return int(self._answer("filesystem_sizes", point, subject=f"the size of {point}"))

@@ -17,9 +17,8 @@ from capacityd.model.node import NodeState, Patch
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.connection import USER_AGENT, Pool, ResponseTooLarge
 from capacityd.node.deadline import run_within
-from capacityd.node.documents.fields import InvalidDocument
-from capacityd.node.documents.node import node_state, reviewed_user
-from capacityd.node.documents.patch import patch_document, require_version
+from capacityd.node.documents.node import named_node, reviewed_user
+from capacityd.node.documents.patch import patch_document, require_guard
 from capacityd.node.errors import from_http_status, from_invalid_content, no_library_error, unexpected_response
 from capacityd.node.proxy import proxy_headers
 from capacityd.node.refusal import Call, HttpError
@@ -58,21 +57,17 @@ class Client:
 
     def read_node(self, name: str) -> NodeState:
         """Returns the Node."""
-
-        def parse(document: Any) -> NodeState:
-            state = node_state(document)
-            if state.name != name:
-                raise InvalidDocument("it is about another Node")
-            return state
-
+        parse = partial(named_node, name=name)
         return self._request(self._call("get", "nodes", node=name), "GET", _node_path(name), parse)
 
     def patch_node_status(self, name: str, patch: Patch) -> NodeState:
         """Patches the Node and its status, and returns the patched Node."""
-        require_version(patch)
+        require_guard(patch)
         call = self._call("patch", "nodes/status", node=name)
         path = f"{_node_path(name)}/status?fieldManager={_FIELD_MANAGER}"
-        return self._request(call, "PATCH", path, node_state, body=patch_document(patch), content_type=_MERGE_PATCH)
+        body = patch_document(patch)
+        parse = partial(named_node, name=name, uid=patch.uid)
+        return self._request(call, "PATCH", path, parse, body=body, content_type=_MERGE_PATCH)
 
     def create_event(self, node: str, event: Mapping[str, object]) -> None:
         """Creates an Event in the namespace `default`, where Events about Nodes belong."""

@@ -23,8 +23,8 @@ from capacityd.node import CredentialsCache
 from capacityd.node.api_node import ApiNode
 from capacityd.node.client import Client
 from capacityd.node.cluster_access import ClusterAccess
-from capacityd.node.documents.node import node_state
-from capacityd.node.documents.patch import patch_document, require_version
+from capacityd.node.documents.node import named_node
+from capacityd.node.documents.patch import patch_document, require_guard
 from capacityd.node.errors import from_http_status
 from capacityd.node.refusal import Call, HttpError
 from capacityd.worker.journal import JournalEntry
@@ -148,12 +148,13 @@ class ModelClient(Client):
         return review["status"]["userInfo"]["username"], ""
 
     def read_node(self, name: str) -> NodeState:
-        return node_state(self._ask("get", "nodes", "GET", NODE))
+        return named_node(self._ask("get", "nodes", "GET", NODE), name)
 
     def patch_node_status(self, name: str, patch: Patch) -> NodeState:
-        require_version(patch)
+        require_guard(patch)
         body = patch_document(patch)
-        return node_state(self._ask("patch", "nodes/status", "PATCH", f"{NODE}/status", STRATEGIC, body))
+        stored = self._ask("patch", "nodes/status", "PATCH", f"{NODE}/status", STRATEGIC, body)
+        return named_node(stored, name, patch.uid)
 
     def create_event(self, node: str, event: Mapping[str, object]) -> None:
         self._ask("create", "events", "POST", "/api/v1/namespaces/default/events", "application/json", event)

@@ -77,9 +77,9 @@ def test_nothing_to_write_is_an_empty_patch(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out == "{}\n"
 
 
-@pytest.mark.parametrize("version", ["", "0", "00"])
-def test_a_patch_without_a_version_would_not_be_guarded(version: str) -> None:
+@pytest.mark.parametrize("guard", ["uid", "resourceVersion"])
+def test_a_patch_without_a_guard_is_not_printed(guard: str) -> None:
     document = node()
-    document["metadata"]["resourceVersion"] = version
-    with pytest.raises(NodeError, match="the Node has no resourceVersion"):
+    del document["metadata"][guard]
+    with pytest.raises(NodeError, match="the Node has no uid or no resourceVersion"):
         print_patch(plan_for(node_state(document), PUBLISHED))

@@ -108,6 +108,12 @@ def test_each_call_sends_its_request(opened: Open) -> None:
     assert (event["reason"], event["message"], event["reportingComponent"]) == ("CapacityChanged", "x", "capacityd")
 
 
+def about(**metadata: object) -> bytes:
+    """A response with the Node, but with other metadata."""
+    document = node()
+    return answer(200, document | {"metadata": {**document["metadata"], **metadata}})
+
+
 GARBAGE = b"\x16\x03 this is not HTTP \x00\r\n\r\n"
 HALF = NODE[: len(NODE) // 2]
 LATER = failure(503, "slow down", headers="Retry-After: 1\r\n")
@@ -135,7 +141,15 @@ UNUSABLE = [
         *((request_, *unusable) for request_ in ("who", "patch", "event") for unusable in (UNUSABLE[0], UNUSABLE[-1])),
         ("who", answer(201, {"status": {"userInfo": {"username": 3}}}), "username is not text"),
         *((request_, answer(200, {"kind": "Pod"}), "not a Node") for request_ in ("read", "patch")),
-        ("read", answer(200, node() | {"metadata": {"name": "n2"}}), "it is about another Node"),
+        ("read", about(name="n2"), "it is about another Node"),
+        ("patch", about(name="n2"), "it is about another Node"),
+        ("patch", about(uid="another"), "it is about another Node"),
+        *(
+            ("read", about(**{guard: value}), "is missing")
+            for guard in ("uid", "resourceVersion")
+            for value in ("", None)
+        ),
+        ("read", about(resourceVersion="0"), "is missing"),
     ],
 )
 def test_a_broken_response_is_unreachable_and_requested_once(
@@ -181,10 +195,10 @@ def test_a_denial_names_the_files_of_the_credentials(opened: Open, tmp_path: Pat
     assert raised.value.files == (str(tmp_path / "kubelet.conf"),)
 
 
-@pytest.mark.parametrize("version", ["", "0", "00"])
-def test_a_patch_without_a_version_is_never_sent(opened: Open, version: str) -> None:
-    with opened(script()) as (server, api_node), pytest.raises(NodeError, match="the Node has no resourceVersion"):
-        api_node.write(replace(PATCH, resource_version=version))
+@pytest.mark.parametrize(("uid", "version"), [("", "7"), (UID, ""), (UID, "0"), (UID, "00")])
+def test_a_patch_without_a_guard_is_never_sent(opened: Open, uid: str, version: str) -> None:
+    with opened(script()) as (server, api_node), pytest.raises(NodeError, match="has no uid or no resourceVersion"):
+        api_node.write(replace(PATCH, uid=uid, resource_version=version))
     assert "PATCH" not in [request.method for request in server.received]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from capacityd.cli.output.terminal import print_line, print_table
 from capacityd.model.node import ConditionReason
 from capacityd.model.plan import Action, Change, Plan
-from capacityd.node.documents.patch import patch_document, require_version
+from capacityd.node.documents.patch import patch_document, require_guard
 
 _HEADER = ("OP", "RESOURCE", "STORED", "DESIRED", "UNIT", "REASON")
 # SIGNS in cli/help.py explains the signs. Action.SET has two signs: see _sign().
@@ -28,11 +28,11 @@ def print_plan(plan: Plan, units: Mapping[str, str], *, applied: bool = False) -
 
 
 def print_patch(plan: Plan) -> None:
-    """Prints the patch for `kubectl patch --subresource=status`. Raises NodeError if the Node's version is unknown."""
+    """Prints the patch for `kubectl patch --subresource=status`. Raises NodeError if the Node has no uid or version."""
     if plan.patch is None:
         print("{}")
         return
-    require_version(plan.patch)
+    require_guard(plan.patch)
     print(json.dumps(patch_document(plan.patch), indent=2))
 
 

@@ -18,6 +18,7 @@ from capacityd.node.documents.fields import (
     printable_text_at,
     text_at,
 )
+from capacityd.node.documents.patch import is_guard
 
 _NODE_OF_TOKEN = "authentication.kubernetes.io/node-name"  # noqa: S105  # a key, not a secret
 
@@ -55,6 +56,19 @@ def node_state(document: Any) -> NodeState:
         system_uuid=printable_text_at(node_info, "systemUUID", path="status.nodeInfo.systemUUID"),
         fingerprint=_fingerprint(document),
     )
+
+
+def named_node(document: Any, name: str, uid: str | None = None) -> NodeState:
+    """Returns the state of the Node that was requested. uid: the Node's uid; None if it is not known yet.
+
+    Raises InvalidDocument if the document is about another Node, or lacks what guards a patch.
+    """
+    state = node_state(document)
+    if state.name != name or uid not in (None, state.uid):
+        raise InvalidDocument("it is about another Node")
+    if not is_guard(state.uid, state.resource_version):
+        raise InvalidDocument("metadata.uid or metadata.resourceVersion is missing")
+    return state
 
 
 def reviewed_user(document: Any) -> tuple[str, str]:

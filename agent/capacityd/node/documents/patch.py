@@ -33,14 +33,21 @@ def patch_document(patch: Patch) -> dict[str, Any]:
     return {"metadata": metadata, "status": status}
 
 
-def require_version(patch: Patch) -> None:
-    """Raises NodeError if the patch has no resourceVersion.
+def is_guard(uid: str, version: str) -> bool:
+    """Whether a patch with this uid and resourceVersion applies only to the Node as it was read.
 
-    The API server would apply such a patch to any version, and overwrite what others have written since the read. It
-    treats the version "0" in the same way.
+    If one is missing, the API server applies the patch to any Node of this name, or overwrites what others have written
+    since the read. It treats the version "0" as missing.
     """
-    if not patch.resource_version.strip("0"):
-        raise NodeError("the Node has no resourceVersion, so a patch could overwrite what others write meanwhile")
+    return bool(uid and version.strip("0"))
+
+
+def require_guard(patch: Patch) -> None:
+    """Raises NodeError if the patch has no guard (is_guard())."""
+    if not is_guard(patch.uid, patch.resource_version):
+        raise NodeError(
+            "the Node has no uid or no resourceVersion, so a patch could overwrite what others write meanwhile"
+        )
 
 
 def patched(document: Mapping[str, Any], patch: Patch) -> dict[str, Any]:

@@ -83,7 +83,7 @@ class Interleaved:
         self._node, self._judged, self._interrupt = node, judged, interrupt
         self.writes = 0
 
-    def identify(self) -> str:
+    def identify(self) -> str | None:
         return self._node.identify()
 
     def read(self) -> NodeState:

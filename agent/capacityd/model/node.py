@@ -190,8 +190,11 @@ class Event:
 class Node(Protocol):
     """A Node. Every method may send requests to the API server, and raise NodeError."""
 
-    def identify(self) -> str:
-        """Returns the name of the Node that read() and write() use."""
+    def identify(self) -> str | None:
+        """Returns the name of the Node that read() and write() use.
+
+        None if the name is a guess until read() has found the Node to be this machine's.
+        """
 
     def read(self) -> NodeState:
         """Reads the Node."""

@@ -48,10 +48,13 @@ class ApiNode:
         self._client: Client | None = None
         self._identity: Identity | None = None
 
-    def identify(self) -> str:
-        """Returns the Node's name. The first call may ask the API server for the user of our credentials. Raises
-        NodeError."""
-        return self._identify().node
+    def identify(self) -> str | None:
+        """Returns the Node's name; None if only the host name suggests a name. Raises NodeError.
+
+        The first call may ask the API server for the user of our credentials.
+        """
+        identity = self._identify()
+        return identity.node if identity.is_certain else None
 
     def read(self) -> NodeState:
         """Sends a GET of the Node. Raises NodeError, in particular NodeUnauthorized if it is another machine's Node."""
@@ -63,7 +66,7 @@ class ApiNode:
 
     def write(self, patch: Patch) -> NodeState:
         """Sends a PATCH of the Node's status. Raises NodeError, in particular NodeConflict if the Node has changed."""
-        name = self.identify()
+        name = self._identify().node
         with self._forgetting_review():
             return self._call(lambda client: client.patch_node_status(name, patch))
 

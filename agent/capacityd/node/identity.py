@@ -29,6 +29,8 @@ class Identity:
     user: str
     """The user name; "" if it is not known."""
     node: str
+    is_certain: bool
+    """Whether the credentials or the configuration name the Node. Otherwise, node is only the host name."""
     is_own_node: bool
     """Whether the credentials are those of this Node's kubelet, so that the Node must be this machine's."""
 
@@ -45,7 +47,7 @@ def identify(review: Review | None, configured: str | None, hostname: str) -> Id
     # By default, the kubelet makes its Node's name from the host name in the same way.
     name = configured or hostname.strip().lower()
     if review is None:
-        return Identity(user="", node=name, is_own_node=False)
+        return Identity(user="", node=name, is_certain=bool(configured), is_own_node=False)
     is_kubelet = review.user.startswith(KUBELET_PREFIX)
     reported = review.user.removeprefix(KUBELET_PREFIX) if is_kubelet else review.node  # "" if there is no Node
     if reported and configured and reported != configured:
@@ -55,7 +57,8 @@ def identify(review: Review | None, configured: str | None, hostname: str) -> Id
         )
     # A kubeconfig that impersonates a kubelet may have been copied from another machine, in an image.
     is_own_node = is_kubelet and reported != "" and not review.impersonated
-    return Identity(user=review.user, node=reported or name, is_own_node=is_own_node)
+    is_certain = bool(reported or configured)
+    return Identity(user=review.user, node=reported or name, is_certain=is_certain, is_own_node=is_own_node)
 
 
 def node_of_certificate(certificate: str) -> str:

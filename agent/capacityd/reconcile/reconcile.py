@@ -93,7 +93,7 @@ class Pass:
             return PassEnd(inputs, memory, error=e)
 
     def _identify(self) -> tuple[str | None, NodeError | None]:
-        """The Node's name, or the error if the name is not known."""
+        """The Node's name, or None if it is not known, and the error of the attempt."""
         try:
             return self.node.identify(), None
         except NodeError as e:

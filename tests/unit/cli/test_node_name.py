@@ -96,6 +96,31 @@ def test_the_name_is_unknown_until_the_api_server_says_who_we_are(
     assert "the Node's name is not known; give it with --node-name" in captured.out
 
 
+@pytest.mark.parametrize(("bound", "outcome"), [("", "unknown"), ("n1", "quantity")])
+def test_a_host_name_is_not_taken_for_the_nodes_name(
+    tmp_path: Path, bound: str, outcome: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a person's credentials, the Node may have another name. A token may be bound to a Node."""
+
+    def script(request: Request) -> bytes:
+        if "selfsubjectreviews" in request.path:
+            return review("admin", bound)
+        document = node()
+        document["metadata"]["name"] = request.path.rpartition("/")[2]
+        document["status"]["nodeInfo"] = {"machineID": Path("/etc/machine-id").read_text().strip()}
+        return answer(200, document)
+
+    (tmp_path / "c.toml").write_text(CONFIG)
+    with serve(script) as server:
+        configure(tmp_path / "kubelet.conf", server.url, "secret-token")
+        options = [f"--config={tmp_path}/c.toml", f"--kubeconfig={tmp_path}/kubelet.conf"]
+        expected = {OURS: outcome, HOSTS: "absent" if bound else "unknown"}
+        assert probed(capsys, *options) == expected
+        run(["plan", "--json", *options])
+        changes = json.loads(capsys.readouterr().out)["changes"]
+        assert [change["name"] for change in changes if change["action"] == "set"] == ([OURS] if bound else [])
+
+
 def test_a_recording_is_of_no_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "c.toml").write_text(CONFIG)
     machine = "--machine=conf/examples/tour/machine.json"

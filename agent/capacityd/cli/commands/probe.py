@@ -61,7 +61,8 @@ def probe(options: Options) -> int:
 def _node_name(selection: Selection, config: Config, host: Host) -> str | None:
     """The Node's name: the given one, or if a `when` tests it, that of the file or of the credentials.
 
-    Returns None for a recorded machine without a file. If the name is not known, tells the user why and returns None.
+    Returns None for a recorded machine without a file, and if only the host name suggests a name. If an error is the
+    reason why the name is not known, tells the user and returns None.
     """
     given = node_name_of(selection, config)
     is_tested = any(test.key == "node_name" for resource in config.resources for test in resource.when)

@@ -11,13 +11,12 @@ import resource as limits
 import select
 import signal
 import time
-from binascii import crc32
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from capacityd.linux.clock import busy_time
+from capacityd.linux.mark import mark_this_process
 from capacityd.model.codec import Malformed, decode_variant, encode_variant, parse
 from capacityd.model.errors import Cause
 from capacityd.model.quoting import how_to_see
@@ -87,7 +86,8 @@ class Child:
         name = self.resource.detector
         if was_late:
             was_blocked = self.kill_at < self.kill_at_latest  # equal if it was busy, or has a timeout setting
-            seconds = self.max_blocked if was_blocked else self.kill_at_latest - self.started
+            limit = self.max_blocked if was_blocked else self.kill_at_latest - self.started
+            seconds = sum(_timeouts(self.resource)) or limit
             return Unknown(f"the detector {name} did not end within {round(seconds, 1):g} s", Cause.TIMEOUT)
         if status is not None and os.WIFSIGNALED(status):
             number = os.WTERMSIG(status)
@@ -134,13 +134,6 @@ def _timeouts(resource: Resource) -> list[float]:
     return [timeout for timeout in settings if isinstance(timeout, float)]
 
 
-def process_name(resource: Resource) -> str:
-    """The name of the child process. It identifies the resource by six digits of a hash, because a process's name has
-    at most 15 characters (proc_pid_comm(5))."""
-    digits = f"{crc32(resource.name.encode()):08x}"
-    return f"capacityd{digits[:6]}"
-
-
 def start_child(resource: Resource, read: Callable[[], object], *, explain: bool, busy_until: float) -> Child | Unknown:
     """Forks. Returns Unknown if the system lacks processes, memory or file descriptors.
 
@@ -185,8 +178,7 @@ def _be_child(read: Callable[[], object], resource: Resource, pipe: int, *, expl
         # Standard error replaces the worker's standard output. The service reads that output until every process has
         # closed it, so a child that can't be killed must not keep it open.
         os.dup2(2, 1)
-        with suppress(OSError), open("/proc/self/comm", "w") as f:
-            f.write(process_name(resource))
+        mark_this_process(resource.name)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
         _limit_memory()

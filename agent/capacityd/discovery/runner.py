@@ -9,12 +9,12 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterable
-from contextlib import suppress
 from functools import partial
 
 from capacityd.detectors import load_detector
-from capacityd.discovery.child import MAX_BUSY, Child, process_name, start_child, wait_for_any
+from capacityd.discovery.child import MAX_BUSY, Child, start_child, wait_for_any
 from capacityd.discovery.reader import read_resource
+from capacityd.linux.mark import mark, mark_of
 from capacityd.linux.subreaper import become_subreaper, has_ended, kill_children
 from capacityd.linux.subreaper import children as children_of
 from capacityd.model.errors import Cause
@@ -24,7 +24,6 @@ from capacityd.schema.config import Config, Resource
 from capacityd.schema.device import ValueDetector
 
 _MAX_CHILDREN = 8  # running at the same time
-_MEMORY_FILE, _DELETED = "/memfd:", " (deleted)"  # before and after a name in /proc: memfd_create(2)
 
 
 def probe(config: Config, host: Host, node_name: str | None, *, explain: bool = False) -> dict[str, Reading]:
@@ -74,25 +73,15 @@ def probe(config: Config, host: Host, node_name: str | None, *, explain: bool = 
 
 
 def _hanging(resources: Iterable[Resource]) -> dict[str, Unknown]:
-    """The readings of resources with a child process of an earlier pass that could not be killed.
+    """The readings of resources with a process of an earlier pass that could not be killed.
 
-    Such a child, or a process that its program left behind, is now a child of the service, so it is a sibling of this
-    worker. Another child for the resource would hang, too. After many passes, hanging children would fill the memory.
+    Such a process is now a child of the service, so it is a sibling of this worker. Another process for the resource
+    would hang, too. After many passes, hanging processes would fill the memory.
     """
-    pids: dict[str, int] = {}  # name of a process, or of a program's standard input (linux/program.py) -> process id
-    for pid in children_of(os.getppid()):
-        if has_ended(pid):
-            continue
-        with suppress(OSError), open(f"/proc/{pid}/comm", "rb") as file:
-            name = file.read().strip().decode(errors="replace")
-            pids[name] = pid
-        with suppress(OSError):
-            stdin = os.readlink(f"/proc/{pid}/fd/0")
-            pids[stdin.removeprefix(_MEMORY_FILE).removesuffix(_DELETED)] = pid
+    pids = {mark_of(pid): pid for pid in children_of(os.getppid()) if not has_ended(pid)}
     readings = {}
     for resource in resources:
-        name = process_name(resource)
-        if name in pids:
-            why = f"the detector {resource.detector} of an earlier pass hangs in the kernel (process {pids[name]})"
+        if pid := pids.get(mark(resource.name)):
+            why = f"the detector {resource.detector} of an earlier pass hangs in the kernel (process {pid})"
             readings[resource.name] = Unknown(why, Cause.HANGING)
     return readings

@@ -42,14 +42,7 @@ def run(command: Sequence[str], timeout: float, max_output: int = _MAX_OUTPUT_BY
     program = command[0]
     become_subreaper()
     try:
-        return run_program(
-            command,
-            timeout,
-            environment=_ENVIRONMENT,
-            max_output=max_output,
-            directory="/",
-            stdin_name=_own_name(),
-        )
+        return run_program(command, timeout, environment=_ENVIRONMENT, max_output=max_output)
     except ProgramTimeoutError:
         raise HostError(f"{program} did not end within {timeout:g} s", cause=Cause.TIMEOUT) from None
     except OutputTooLargeError:
@@ -63,12 +56,6 @@ def run(command: Sequence[str], timeout: float, max_output: int = _MAX_OUTPUT_BY
         raise ProgramFailed(f"{program} could not be started: {type(e).__name__}") from e
     finally:
         kill_children(deadline=time.monotonic() + _SECONDS_TO_KILL)
-
-
-def _own_name() -> str:
-    """The name of this process, which identifies the resource (discovery/child.py)."""
-    with open("/proc/self/comm", encoding="utf-8", errors="replace") as file:
-        return file.read().strip()
 
 
 def _beginning(program: str) -> str:

@@ -24,23 +24,19 @@ class OutputTooLargeError(Exception):
     """The program wrote more than allowed to standard output or standard error."""
 
 
-def run_program(  # noqa: PLR0913  # these are all that starting a program needs
+def run_program(
     command: Sequence[str],
     timeout: float,
     environment: Mapping[str, str],
     max_output: int,
-    directory: str | None = None,
     *,
     on_terminal: bool = False,
-    stdin_name: str = "",
 ) -> tuple[int, bytes, bytes]:
-    """Runs a program without a shell, in a new session, and kills its process group afterwards. A program that hangs in
-    the kernel does not die.
+    """Runs a program in /, without a shell and in a new session, and kills its process group afterwards. A program that
+    hangs in the kernel does not die.
 
-    timeout: seconds. max_output: limit of bytes for each of the two outputs. directory: the working directory; None for
-    the current one. on_terminal: whether the program uses the standard input and the standard error of this process.
-    stdin_name: the name of an empty file in memory that is the standard input; "": /dev/null. By this name, processes
-    that the program has left behind can be found in /proc.
+    timeout: seconds. max_output: limit of bytes for each of the two outputs. on_terminal: whether the program uses the
+    standard input and the standard error of this process.
 
     Returns the exit status (if negative, the signal that killed the program), standard output and standard error. Does
     not wait for processes that the program leaves behind. Raises OSError, ValueError or subprocess.SubprocessError if
@@ -48,20 +44,15 @@ def run_program(  # noqa: PLR0913  # these are all that starting a program needs
     """
     process: subprocess.Popen[bytes] | None = None
     with ExitStack() as stack:
-        stdin: int | None = subprocess.DEVNULL
-        if on_terminal:
-            stdin = None
-        elif stdin_name:
-            stdin = stack.enter_context(open(os.memfd_create(stdin_name), "rb")).fileno()
         try:
             with _signals_held_back():
                 process = subprocess.Popen(
                     command,
-                    stdin=stdin,
+                    stdin=None if on_terminal else subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=None if on_terminal else subprocess.PIPE,
                     env=environment,
-                    cwd=directory,
+                    cwd="/",  # interpreters look for modules in the current folder, which may be another user's
                     start_new_session=True,
                 )
             pipes = [pipe for pipe in (process.stdout, process.stderr) if pipe]

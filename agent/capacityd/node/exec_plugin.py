@@ -100,7 +100,6 @@ def _output(
             timeout=timeout,
             environment=environment,
             max_output=_MAX_OUTPUT_BYTES,
-            directory="/",  # interpreters look for modules in the current folder, which may be another user's
             on_terminal=on_terminal,
         )
     except ProgramTimeoutError:

@@ -13,7 +13,6 @@ import os
 import re
 import stat
 from collections.abc import Collection
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from capacityd.config.places import LOCAL_FOLDER, MAIN_FILE, VENDOR_FOLDERS, misplaced
@@ -95,16 +94,15 @@ def read(path: str, files: Files) -> str:
     Raises ConfigError. The error has a line if the content is wrong.
     """
     try:
-        with ExitStack() as descriptors:
-            found = find_trusted(path, files.trust, descriptors)
-            if files.need_permissions and (why := why_unreadable_to_root(path)):
-                raise ConfigError(why)
-            if stat.S_ISCHR(found.status.st_mode) and found.status.st_rdev == _DEV_NULL:
-                return ""
-            if not stat.S_ISREG(found.status.st_mode):
-                raise ConfigError("is not a regular file")
-            with open(open_regular(found), "rb") as file:
-                raw = file.read(MAX_FILE_BYTES + 1)
+        found = find_trusted(path, files.trust)
+        if files.need_permissions and (why := why_unreadable_to_root(path)):
+            raise ConfigError(why)
+        if stat.S_ISCHR(found.status.st_mode) and found.status.st_rdev == _DEV_NULL:
+            return ""
+        if not stat.S_ISREG(found.status.st_mode):
+            raise ConfigError("is not a regular file")
+        with open(open_regular(found), "rb") as file:
+            raw = file.read(MAX_FILE_BYTES + 1)
     except NotTrusted as e:
         raise ConfigError(_not_trusted(e, path)) from e
     except OSError as e:

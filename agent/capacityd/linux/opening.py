@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import ExitStack
 
-from capacityd.linux.path_walk import PathPart, open_folder, open_regular, walk
+from capacityd.linux.path_walk import LEADS_NOWHERE, PathPart, open_folder, open_regular, walk
 from capacityd.model.text import printable
 
 
@@ -28,28 +27,26 @@ class ForeignLink(Exception):
 
 def open_data_file(path: str) -> int:
     """Opens the regular file at this path for reading, and returns its descriptor. Raises ForeignLink and OSError."""
-    with ExitStack() as descriptors:
-        return open_regular(_find(path, descriptors))
+    return open_regular(_find(path))
 
 
 def open_data_folder(path: str) -> int:
     """Opens the folder at this path, and returns its descriptor. Raises ForeignLink and OSError."""
-    with ExitStack() as descriptors:
-        return open_folder(_find(path, descriptors))
+    return open_folder(_find(path))
 
 
-def _find(path: str, descriptors: ExitStack) -> PathPart:
-    """Returns the target of a path. Raises ForeignLink and OSError. descriptors: closes the target's descriptor."""
+def _find(path: str) -> PathPart:
+    """Returns the target of a path. Raises ForeignLink and OSError."""
     foreign_symlinks: list[PathPart] = []
     foreign_hard_link: PathPart | None = None
     try:
-        for part, folder in walk(path, descriptors):
+        for part, folder in walk(path):
             if part.is_link and not _is_trusted_user(part.status):
                 foreign_symlinks.append(part)
             if foreign_hard_link is None and _may_be_foreign_hard_link(part, folder):
                 foreign_hard_link = part
-    except OSError:  # this error would show the link's owner whether a file of root exists
-        if foreign_symlinks:
+    except OSError as e:
+        if foreign_symlinks and e.errno in LEADS_NOWHERE:  # would show the link's owner whether a file of root exists
             raise ForeignLink(foreign_symlinks[0].path) from None
         raise
     # A user may link to a file of his own. Symbolic links are checked first, because a symbolic link's owner has chosen

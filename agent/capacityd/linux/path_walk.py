@@ -10,25 +10,27 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
 
 from capacityd.linux.paths import reversed_names
 
 MAX_LINKS = 40
 """The number of links that the kernel follows in a path (path_resolution(7))."""
+LEADS_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EACCES)
+"""The errors of a path that does not exist, or that may not exist for this process."""
 _FIND_FLAGS = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-@dataclass(frozen=True, slots=True)
 class PathPart:
-    """A folder or a link on a path, or the path's target."""
+    """A folder or a link on a path, or the path's target. It stays open as long as this object exists."""
 
-    path: str
-    """The path of this part, without links in the folders above it."""
-    fd: int
-    """A descriptor from open() with O_PATH."""
-    status: os.stat_result
+    def __init__(self, path: str, fd: int) -> None:
+        """path: the path of this part, without links in the folders above it. fd: from open() with O_PATH."""
+        self.path = path
+        self.fd = fd
+        self.status = os.fstat(fd)
+
+    def __del__(self) -> None:
+        os.close(self.fd)
 
     @property
     def is_folder(self) -> bool:
@@ -39,13 +41,13 @@ class PathPart:
         return stat.S_ISLNK(self.status.st_mode)
 
 
-def walk(path: str, descriptors: ExitStack) -> Iterator[tuple[PathPart, PathPart]]:
+def walk(path: str) -> Iterator[tuple[PathPart, PathPart]]:
     """Yields the parts of a path from / on, each with the folder that contains it. / contains itself.
 
-    The last part is the path's target. A relative path begins at the current folder. descriptors: closes the
-    descriptors of all parts. Raises OSError where the path does not continue, and ValueError if it contains a NUL.
+    The last part is the path's target. A relative path begins at the current folder. Raises OSError where the path does
+    not continue, and ValueError if it contains a NUL.
     """
-    folder = part = _root(descriptors)
+    folder = part = _root()
     yield part, folder
     link_count = 0
     absolute = path if path.startswith("/") else os.path.join(os.getcwd(), path)
@@ -54,7 +56,7 @@ def walk(path: str, descriptors: ExitStack) -> Iterator[tuple[PathPart, PathPart
         name = names.pop()
         # folder.path contains no links, so dirname() returns the folder that ".." leads to.
         part_path = os.path.dirname(folder.path) if name == ".." else os.path.join(folder.path, name)
-        part = _part(part_path, _find(name, folder.fd, expect_folder=bool(names)), descriptors)
+        part = PathPart(part_path, _find(name, folder.fd, expect_folder=bool(names)))
         yield part, folder
         if not part.is_link:
             folder = part
@@ -65,14 +67,14 @@ def walk(path: str, descriptors: ExitStack) -> Iterator[tuple[PathPart, PathPart
         if part.status.st_dev == os.stat("/proc").st_dev:
             # The kernel must follow a link in /proc, because the link's text need not name its target, such as an open
             # file.
-            part = _part(part_path, os.open(name, os.O_PATH | os.O_CLOEXEC, dir_fd=folder.fd), descriptors)
+            part = PathPart(part_path, os.open(name, os.O_PATH | os.O_CLOEXEC, dir_fd=folder.fd))
             yield part, folder
             folder = part
             continue
         text = os.readlink("", dir_fd=part.fd)
         names += reversed_names(text)
         if text.startswith("/"):
-            folder = _root(descriptors)
+            folder = _root()
     if part.is_link:  # a link to "/" or "." leads to a folder that was reached before
         yield folder, folder
 
@@ -80,9 +82,9 @@ def walk(path: str, descriptors: ExitStack) -> Iterator[tuple[PathPart, PathPart
 def open_file(path: str) -> int:
     """Opens the regular file at a path for reading, and returns its descriptor. Raises the errors of walk(), and
     OSError if it is not a regular file."""
-    with ExitStack() as descriptors:
-        *_, (found, _) = walk(path, descriptors)
-        return open_regular(found)
+    for part, _ in walk(path):
+        target = part
+    return open_regular(target)
 
 
 def open_regular(part: PathPart) -> int:
@@ -104,13 +106,8 @@ def _reopen(part: PathPart, flags: int) -> int:
     return os.open(f"/proc/self/fd/{part.fd}", os.O_RDONLY | os.O_CLOEXEC | flags)
 
 
-def _root(descriptors: ExitStack) -> PathPart:
-    return _part("/", os.open("/", os.O_PATH | os.O_CLOEXEC), descriptors)
-
-
-def _part(path: str, fd: int, descriptors: ExitStack) -> PathPart:
-    descriptors.callback(os.close, fd)
-    return PathPart(path, fd, os.fstat(fd))
+def _root() -> PathPart:
+    return PathPart("/", os.open("/", os.O_PATH | os.O_CLOEXEC))
 
 
 def _find(name: str, folder: int, *, expect_folder: bool) -> int:

@@ -12,22 +12,19 @@ because an interpreter loads files beside a script, and another user can make a 
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import shlex
 import stat
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from capacityd.linux.path_walk import PathPart, open_folder, open_regular, walk
+from capacityd.linux.path_walk import LEADS_NOWHERE, PathPart, open_folder, open_regular, walk
 from capacityd.linux.permissions import owner_and_mode
 from capacityd.linux.program_start import first_line
 
 _MAX_INTERPRETERS = 5
 """How many interpreters are checked, if each is a script with another interpreter. The kernel follows four scripts."""
-_LEADS_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EACCES)
 _FOLDER_OF_ROOT = "use a folder that only root may write"
 
 
@@ -89,16 +86,16 @@ def trust_in(path: str) -> Trust:
     return replace(own_trust().with_owner_of(path), group_may_write=True, in_shared_folder=True)
 
 
-def find_trusted(path: str, trust: Trust, descriptors: ExitStack) -> PathPart:
+def find_trusted(path: str, trust: Trust) -> PathPart:
     """Returns the target of a path. Raises NotTrusted if somebody else could change the target or a part of the path.
 
     A target that is a device, a socket or a folder may belong to anybody, because nothing is read from it here.
     Raises OSError if the path leads nowhere, or NotTrusted if somebody else could create what is missing. Raises
-    ValueError if the path contains a NUL. descriptors: closes the target's descriptor.
+    ValueError if the path contains a NUL.
     """
     reached = None  # the part before
     try:
-        for part, folder in walk(path, descriptors):
+        for part, folder in walk(path):
             if reached:
                 _require(folder, trust, may_be_sticky=part.is_folder or trust.in_shared_folder)
             has_content = stat.S_ISREG(part.status.st_mode) or stat.S_ISFIFO(part.status.st_mode)
@@ -120,18 +117,18 @@ def _require(part: PathPart, trust: Trust, *, may_be_sticky: bool = False) -> No
 
 def open_trusted(path: str, trust: Trust) -> int:
     """Opens a regular file for reading, and returns its descriptor. Raises the errors of find_trusted()."""
-    with ExitStack() as descriptors:
-        return open_regular(find_trusted(path, trust, descriptors))
+    return open_regular(find_trusted(path, trust))
 
 
 def trusted_names(folder: str, trust: Trust) -> list[str]:
     """The names in a folder. Raises the errors of find_trusted(); also NotTrusted if others can create a name."""
-    with ExitStack() as descriptors:
-        found = find_trusted(folder, trust, descriptors)
-        _require(found, trust)
-        fd = open_folder(found)
-        descriptors.callback(os.close, fd)
+    found = find_trusted(folder, trust)
+    _require(found, trust)
+    fd = open_folder(found)
+    try:
         return os.listdir(fd)
+    finally:
+        os.close(fd)
 
 
 def flaw_of_command(command: Sequence[str], trust: Trust) -> Flaw | None:
@@ -151,14 +148,13 @@ def flaw_of_command(command: Sequence[str], trust: Trust) -> Flaw | None:
 def flaw_of(path: str, trust: Trust) -> Flaw | None:
     """The flaw of a path's target, or of a part of the path; None if they have no flaw, or the path leads nowhere."""
     try:
-        with ExitStack() as descriptors:
-            find_trusted(path, trust, descriptors)
+        find_trusted(path, trust)
     except NotTrusted as e:
         return e.flaw
     except ValueError:  # no file has a NUL in its path
         return None
     except OSError as e:
-        if e.errno not in _LEADS_NOWHERE:  # such as EMFILE: another process could still open the path
+        if e.errno not in LEADS_NOWHERE:  # such as EMFILE: another process could still open the path
             return Flaw(path, f"can't be checked ({e.strerror})", "try again")
     return None
 

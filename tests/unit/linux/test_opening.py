@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -139,6 +140,29 @@ def test_another_users_text_is_in_no_message(tmp_path: Path) -> None:
         open_data_file(str(users / "seats"))
     assert str(error.value).startswith(f"{users / 'seats'} may be")
     assert "reboot" not in str(error.value)
+
+
+def test_a_long_chain_of_links_is_followed_whoever_made_it(tmp_path: Path) -> None:
+    """With more names than a process may have descriptors."""
+    made(tmp_path / "0", USER)
+    (tmp_path / "a").mkdir()
+    for number in range(1, 39):
+        linked(tmp_path / str(number), f"{'a/../' * 800}{number - 1}", USER)
+    assert read(tmp_path / "38") == "4"
+
+
+def test_an_error_that_is_no_answer_about_a_file_is_no_link_of_another_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For example, this process has no descriptor left."""
+    linked(tmp_path / "seats", "secret", USER)
+
+    def used_up(*_: object, **__: object) -> str:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(os, "readlink", used_up)
+    with pytest.raises(OSError, match="Too many open files"):
+        open_data_file(str(tmp_path / "seats"))
 
 
 def test_without_other_users_every_file_is_opened_as_by_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

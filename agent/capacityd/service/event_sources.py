@@ -62,24 +62,26 @@ class EventSources:
         self._config = config
         self._reopen()
 
-    def watch_credentials(self, files: Collection[str]) -> bool:
+    def watch_credentials(self, files: Collection[str]) -> set[PassReason]:
         """Also watches these files with credentials, which may not exist yet.
 
-        Returns whether other files were watched before: a new file may have changed before it was watched.
+        Returns the reasons for a pass: CREDENTIALS if other files were watched before, because a new file may have
+        changed before it was watched.
         """
         other_files = set(files) - self._config.files.keys()
         if other_files == self._credential_files:
-            return False
+            return set()
         self._credential_files = other_files
-        for source in self._open.values():
-            if isinstance(source, FileEvents):
-                try:
-                    source.set_paths(self._files())
-                except OSError:
-                    break
-                return True
-        self._reopen()
-        return True
+        watched = self._files()
+        failed = self._collect(partial(source.set_paths, watched) for source in self._file_events())
+        return {PassReason.CREDENTIALS} | failed
+
+    def prepare_pass(self) -> set[PassReason]:
+        """Call it before a pass. Returns the reasons for another pass."""
+        return self._collect(source.prepare_pass for source in self._file_events())
+
+    def _file_events(self) -> list[FileEvents]:
+        return [source for source in self._open.values() if isinstance(source, FileEvents)]
 
     def _files(self) -> dict[str, PassReason]:
         """The files to watch: path -> the reason for a pass when the file changes."""
@@ -118,8 +120,7 @@ class EventSources:
         for kind in config.kernel:
             if kind is not KernelEvents.SWAPS or os.path.exists(SWAPS):  # the kernel may be built without swap
                 yield _OPENERS[kind]
-        if files := self._files():
-            yield partial(FileEvents, files)
+        yield partial(FileEvents, self._files())
 
     def filenos(self) -> Collection[int]:
         """The file descriptors to poll."""
@@ -139,19 +140,18 @@ class EventSources:
         If a source was not open, POLL is one of the reasons, because only a pass can notice the changes that the source
         would have reported.
         """
-        file_events = [source for source in self._open.values() if isinstance(source, FileEvents)]
-        reasons = self._collect(source.compare for source in file_events) | self._reopen_for_udev()
+        reasons = self._collect(source.compare for source in self._file_events()) | self._reopen_for_udev()
         if self._unavailable:
             self._reopen()
             reasons.add(PassReason.POLL)
         return reasons
 
-    def _collect(self, readers: Iterable[Callable[[], set[PassReason]]]) -> set[PassReason]:
+    def _collect(self, calls: Iterable[Callable[[], set[PassReason] | None]]) -> set[PassReason]:
         """Calls these methods of sources. Returns the reasons for a pass. If a call fails, opens all sources again."""
         reasons: set[PassReason] = set()
-        for reader in readers:
+        for call in calls:
             try:
-                reasons |= reader()
+                reasons |= call() or set()
             except OSError as e:
                 message = f"an event source failed and is reopened: {e}"
                 log(Priority.WARNING, message, EntryKind.DEGRADED)

@@ -17,6 +17,7 @@ from typing import TypeAlias
 
 from capacityd.linux.filesystem_types import may_hang
 from capacityd.linux.mountinfo import MOUNT_TABLE, mount_of
+from capacityd.linux.paths import is_inside
 from capacityd.model.reasons import PassReason
 from capacityd.service.watch_points import watch_points
 
@@ -43,8 +44,8 @@ _ATTEMPTS = 3  # attempts to watch a folder while it is being created
 
 _Identity: TypeAlias = tuple[int, int, int] | None
 """Device, inode, and time of change in nanoseconds (0 for a folder, whose content does not count). None: missing."""
-_State: TypeAlias = tuple[tuple[_Identity, ...], _Identity]
-"""The identities of the folders that are watched for a path, and of the file that the path leads to."""
+_State: TypeAlias = list[_Identity]
+"""For each watched point of a path: the identities of the nearest existing folder above it, and of the point itself."""
 
 
 class FileEvents:
@@ -52,6 +53,9 @@ class FileEvents:
 
     paths: path -> the reason for a pass when the file changes. The targets of links are also watched, unless the
     service would not follow one of the links (watch_points.py).
+
+    A change may be a new folder, or a link to another folder, so it requires other watches. They are set when the next
+    pass begins, which needs no further event until then. So a file that changes all the time costs little.
     """
 
     def __init__(self, paths: Mapping[str, PassReason]) -> None:
@@ -63,7 +67,9 @@ class FileEvents:
         # Watch descriptor -> name in the watched folder, or "" for the folder or file itself -> the paths that an event
         # with this name may affect. Different paths of one inode have the same descriptor.
         self._watches: dict[int, dict[str, set[str]]] = {}
+        self._points: dict[str, list[str]] = {}  # path -> what is watched for it
         self._states: dict[str, _State] = {}  # path -> its state when its watches were set
+        self._has_changed = False  # whether a path has changed since its watches were set
         try:
             self._watch()
         except OSError:
@@ -78,12 +84,19 @@ class FileEvents:
         self._paths = paths
         self._watch()
 
+    def prepare_pass(self) -> None:
+        """Sets the watches anew if a path has changed. Raises OSError. Call it before a pass reads the files."""
+        if self._has_changed:
+            self._watch()
+
     def _watch(self) -> None:
         """Sets the watches that the paths need now. Removes all others, because some folders change often."""
         watches: defaultdict[int, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
         remote = _remote_mount_points()
-        for path in self._paths:
-            points = watch_points(path, remote)
+        self._points = {path: watch_points(path, remote) for path in self._paths}
+        self._states = {path: _state_of(points, remote) for path, points in self._points.items()}
+        self._has_changed = False
+        for path, points in self._points.items():
             for point in points:
                 descriptor, folder = self._watch_nearest_folder(point)
                 path_in_folder = point[len(folder.rstrip("/")) + 1 :]
@@ -100,7 +113,6 @@ class FileEvents:
         for descriptor in self._watches.keys() - watches.keys():
             self._libc.inotify_rm_watch(self._fd, descriptor)
         self._watches = {descriptor: dict(names) for descriptor, names in watches.items()}
-        self._states = {path: _state_of(path, remote) for path in self._paths}
 
     def _watch_nearest_folder(self, path: str) -> tuple[int, str]:
         """Watches the nearest existing folder above the path. Returns the watch descriptor and the folder's path."""
@@ -136,19 +148,19 @@ class FileEvents:
                 break
             for paths in self._changed_paths(data):
                 changed.update(paths)
-        if changed:
-            self._watch()
+        self._has_changed |= bool(changed)
         return {self._paths[path] for path in changed if path in self._paths}
 
     def compare(self) -> set[PassReason]:
         """Compares each path with its state when its watches were set. Returns the reasons for a pass.
 
-        Some changes cause no event: a mount over a watched folder, or a change while no watch was set.
+        Some changes cause no event, such as a mount over a watched folder.
         """
+        if self._has_changed:  # the next pass looks
+            return set()
         remote = _remote_mount_points()
-        changed = [path for path in self._paths if _state_of(path, remote) != self._states[path]]
-        if changed:
-            self._watch()
+        changed = [path for path, points in self._points.items() if _state_of(points, remote) != self._states[path]]
+        self._has_changed = bool(changed)
         return {self._paths[path] for path in changed}
 
     def _changed_paths(self, data: bytes) -> Iterator[Collection[str]]:
@@ -168,26 +180,21 @@ class FileEvents:
         os.close(self._fd)
 
 
-def _state_of(path: str, remote: Collection[str]) -> _State:
-    """Returns the current state of a path."""
-    points = watch_points(path, remote)
-    target = points[-1]
-    file = None if target in remote else _identity(target, by_content=True)
-    return tuple(map(_nearest_folder, points)), file
+def _state_of(points: Collection[str], remote: Collection[str]) -> _State:
+    """Returns the current state of a path. points: what is watched for it. remote: mount points, as below."""
+    state: _State = []
+    for point in points:
+        folder = os.path.dirname(point)
+        while (identity := _identity(folder, remote, by_content=False)) is None and folder != "/":
+            folder = os.path.dirname(folder)
+        state += [identity, _identity(point, remote, by_content=True)]
+    return state
 
 
-def _nearest_folder(path: str) -> _Identity:
-    """Identifies the nearest existing folder above the path; None if there is none."""
-    while path != "/":
-        path = os.path.dirname(path)
-        identity = _identity(path, by_content=False)
-        if identity is not None:
-            return identity
-    return None
-
-
-def _identity(path: str, *, by_content: bool) -> _Identity:
+def _identity(path: str, remote: Collection[str], *, by_content: bool) -> _Identity:
     """The identity of a file or folder; None if it does not exist. by_content: whether it changes with the content."""
+    if any(is_inside(path, mount_point) for mount_point in remote):
+        return None
     try:
         status = os.stat(path, follow_symlinks=False)
     except OSError:

@@ -110,6 +110,7 @@ class Service:
         elif self._config is not None:
             if reasons := self._schedule.pop_due(now):
                 self._watcher.comparison.begin_pass()
+                self._schedule.notify(self._sources.prepare_pass(), now)
                 self._give_job(Job.RECONCILE, reasons)
             elif self._watcher.pids and self._schedule.wakes_at() <= now + DEBOUNCE:  # the pass will send a request
                 self._slot.start_early()
@@ -212,9 +213,11 @@ class Service:
             if result.start_in is not None:
                 self._schedule.delay_start(result.start_in, now)
         self._watcher.comparison.end_pass(result.node)
-        files = result.credential_files
-        if files and self._sources.watch_credentials(files) and result.error:  # a changed file may end the error
-            self._schedule.notify({PassReason.CREDENTIALS}, now)
+        if result.credential_files:
+            reasons = self._sources.watch_credentials(result.credential_files)
+            if not result.error:
+                reasons.discard(PassReason.CREDENTIALS)  # only an error may end
+            self._schedule.notify(reasons, now)
 
     def _on_check_result(self, result: CheckResult, now: float) -> None:
         """Applies the configuration that the check has sent. Without one, the previous configuration stays active."""

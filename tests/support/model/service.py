@@ -46,8 +46,11 @@ class ModelSources(EventSources):
     def watch(self, config: ServiceConfig) -> None:
         """All that is configured is heard of."""
 
-    def watch_credentials(self, files: Collection[str]) -> bool:
-        return False
+    def watch_credentials(self, files: Collection[str]) -> set[PassReason]:
+        return set()
+
+    def prepare_pass(self) -> set[PassReason]:
+        return set()
 
     def filenos(self) -> Collection[int]:
         return (_SOURCES,)

@@ -245,3 +245,17 @@ def test_a_source_that_fails_is_opened_again(monkeypatch: pytest.MonkeyPatch, tm
 
 def _fails(_: FileEvents) -> set[PassReason]:
     raise OSError(errno.ENOSPC, "no more files can be watched (fs.inotify.max_user_watches)")
+
+
+@alone
+def test_watching_new_credentials_loses_no_event() -> None:
+    """Also if no file was watched before."""
+    sender = UdevSender(Path("/proc/self/ns/net"))
+    sources = EventSources(lambda _: None)
+    sources.watch(ServiceConfig(("usb",)))
+    sender.send("add", "/devices/usb1/1-1", "usb")
+    token = "/run/token"
+    for expected in ({PassReason.CREDENTIALS}, set()):
+        assert sources.watch_credentials([token]) == expected
+    Path(token).touch()
+    assert sources.drain(sources.filenos()) == {PassReason.DEVICES, PassReason.CREDENTIALS}

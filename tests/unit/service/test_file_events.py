@@ -6,7 +6,7 @@ import ctypes
 import errno
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -30,6 +30,28 @@ def seats(tmp_path: Path) -> Path:
     return path
 
 
+opened: list[FileEvents] = []
+
+
+@pytest.fixture(autouse=True)
+def close_sources() -> Iterator[None]:
+    yield
+    while opened:
+        opened.pop().close()
+
+
+def watch(*paths: Path) -> FileEvents:
+    opened.append(FileEvents(dict.fromkeys(map(str, paths), PassReason.FILE)))
+    return opened[-1]
+
+
+def heard(source: FileEvents) -> set[PassReason]:
+    """The reasons for a pass, which sets the watches anew."""
+    reasons = source.drain()
+    source.prepare_pass()
+    return reasons
+
+
 def write(path: Path, text: str = "4") -> None:
     path.write_text(text)
 
@@ -41,26 +63,26 @@ def replace(path: Path) -> None:
 
 
 def test_a_file_appears_changes_is_replaced_and_removed(seats: Path) -> None:
-    source = FileEvents({str(seats): PassReason.FILE})
+    source = watch(seats)
     steps: list[Callable[[Path], object]] = [write, write, replace, lambda p: p.chmod(0o600), os.unlink]
     for act in steps:
-        assert source.drain() == set()
+        assert heard(source) == set()
         act(seats)
-        assert source.drain() == REASONS
+        assert heard(source) == REASONS
 
 
 def test_a_file_that_is_truncated_or_grows_starts_a_pass(seats: Path) -> None:
     """truncate(2) closes no file, and neither does a process that keeps writing."""
     write(seats, "40")
-    source = FileEvents({str(seats): PassReason.FILE})
+    source = watch(seats)
     os.truncate(seats, 1)
-    assert source.drain() == REASONS
+    assert heard(source) == REASONS
     replace(seats)
-    assert source.drain() == REASONS
+    assert heard(source) == REASONS
     with seats.open("a") as file:
         file.write("0")
         file.flush()
-        assert source.drain() == REASONS
+        assert heard(source) == REASONS
 
 
 def test_each_name_of_one_file_starts_its_passes(tmp_path: Path) -> None:
@@ -77,40 +99,41 @@ def test_each_name_of_one_file_starts_its_passes(tmp_path: Path) -> None:
             str(tmp_path / "other"): PassReason.CREDENTIALS,
         }
     )
+    opened.append(source)
     os.truncate(tmp_path / "b", 0)
-    assert source.drain() == {PassReason.FILE, PassReason.DEVICES, PassReason.PLUGINS}
+    assert heard(source) == {PassReason.FILE, PassReason.DEVICES, PassReason.PLUGINS}
     write(tmp_path / "other")
-    assert source.drain() == {PassReason.CREDENTIALS}
+    assert heard(source) == {PassReason.CREDENTIALS}
 
 
 def test_other_files_in_its_folder_are_ignored(seats: Path) -> None:
     write(seats)
     other = seats.with_name("seats.old")
-    source = FileEvents({str(seats): PassReason.FILE})
+    source = watch(seats)
     write(other)
     os.truncate(other, 1)
     replace(other)
     other.unlink()
     (seats.parent / "more").mkdir()
-    assert source.drain() == set()
+    assert heard(source) == set()
 
 
 def test_its_folder_appears_level_by_level(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "c" / "seats"
-    source = FileEvents({str(path): PassReason.FILE})
+    source = watch(path)
     for folder in (tmp_path / "a", tmp_path / "a" / "b", tmp_path / "a" / "b" / "c"):
         folder.mkdir()
-        assert source.drain() == REASONS
+        assert heard(source) == REASONS
         write(folder.with_name("other"))
-        assert source.drain() == set()
+        assert heard(source) == set()
     write(path)
-    assert source.drain() == REASONS
+    assert heard(source) == REASONS
     shutil.rmtree(tmp_path / "a")
-    assert source.drain() == REASONS
+    assert heard(source) == REASONS
     folder_of(path)  # all levels at once
     for _ in range(2):
         write(path)
-        assert source.drain() == REASONS
+        assert heard(source) == REASONS
 
 
 def test_its_folder_appears_just_before_the_folder_above_is_watched(
@@ -125,14 +148,14 @@ def test_its_folder_appears_just_before_the_folder_above_is_watched(
         return descriptor
 
     monkeypatch.setattr(FileEvents, "_add", add_and_make)
-    source = FileEvents({str(path): PassReason.FILE})
+    source = watch(path)
     write(path)
-    assert source.drain() == REASONS
+    assert heard(source) == REASONS
 
 
 def test_its_folder_is_removed_or_moved_and_returns(tmp_path: Path, seats: Path) -> None:
     folder = seats.parent
-    source = FileEvents({str(seats): PassReason.FILE})
+    source = watch(seats)
     steps: list[Callable[[], object]] = [
         lambda: shutil.rmtree(folder),
         folder.mkdir,
@@ -143,24 +166,23 @@ def test_its_folder_is_removed_or_moved_and_returns(tmp_path: Path, seats: Path)
     ]
     for act in steps:
         act()
-        assert source.drain() == REASONS
-        assert source.drain() == set()
+        assert heard(source) == REASONS
+        assert heard(source) == set()
 
 
 def test_only_what_is_needed_is_watched(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "seats"
-    source = FileEvents({str(path): PassReason.FILE})
+    source = watch(path)
     for _ in range(50):
         folder_of(path)
-        source.drain()
+        heard(source)
         shutil.rmtree(tmp_path / "a")
-        source.drain()
+        heard(source)
     folder_of(path)
-    source.drain()
+    heard(source)
     with open(f"/proc/self/fdinfo/{source.fileno()}") as f:
         watched = [line for line in f if line.startswith("inotify")]
     assert len(watched) == 1
-    source.close()
 
 
 def test_the_target_of_a_link_is_watched_too(tmp_path: Path) -> None:
@@ -170,18 +192,18 @@ def test_the_target_of_a_link_is_watched_too(tmp_path: Path) -> None:
         write(tmp_path / version / "seats")
     (tmp_path / "data").symlink_to("v1")
     (tmp_path / "seats").symlink_to("data/seats")
-    source = FileEvents({str(tmp_path / "seats"): PassReason.FILE})
+    source = watch(tmp_path / "seats")
     write(tmp_path / "v1" / "seats")
-    assert source.drain() == REASONS
+    assert heard(source) == REASONS
     write(tmp_path / "v2" / "seats")
-    assert source.drain() == set()
+    assert heard(source) == set()
     (tmp_path / "new").symlink_to("v2")
     (tmp_path / "new").rename(tmp_path / "data")
-    assert source.drain() == REASONS
+    assert heard(source) == REASONS
     write(tmp_path / "v2" / "seats")
-    assert source.drain() == REASONS
+    assert heard(source) == REASONS
     write(tmp_path / "v1" / "seats")
-    assert source.drain() == set()
+    assert heard(source) == set()
 
 
 def test_a_link_that_is_followed_twice_is_no_loop(tmp_path: Path) -> None:
@@ -190,9 +212,9 @@ def test_a_link_that_is_followed_twice_is_no_loop(tmp_path: Path) -> None:
     write(tmp_path / "run" / "real")
     (tmp_path / "var").symlink_to("run")
     (tmp_path / "run" / "seats").symlink_to(tmp_path / "var" / "real")
-    source = FileEvents({str(tmp_path / "var" / "seats"): PassReason.FILE})
+    source = watch(tmp_path / "var" / "seats")
     write(tmp_path / "run" / "real", "5")
-    assert source.drain() == REASONS
+    assert heard(source) == REASONS
 
 
 @pytest.mark.parametrize("links", [40, 41])
@@ -202,9 +224,9 @@ def test_as_many_links_are_followed_as_the_kernel_does(tmp_path: Path, links: in
         (tmp_path / f"{n}").symlink_to(f"{n - 1}")
     path = tmp_path / f"{links}"
     assert os.path.exists(path) == (links == 40)
-    source = FileEvents({str(path): PassReason.FILE})
+    source = watch(path)
     write(tmp_path / "0", "5")
-    assert source.drain() == (REASONS if links == 40 else set())
+    assert heard(source) == (REASONS if links == 40 else set())
 
 
 @pytest.mark.parametrize("kind", ["nfs4", "cifs", "fuse.s3fs", "fuseblk", "autofs", "glusterfs"])
@@ -230,26 +252,26 @@ def test_a_file_system_that_may_hang_is_not_accessed(
         return readlink(path)
 
     monkeypatch.setattr(os, "readlink", ask)
-    source = FileEvents({str((link if by_link else point / "deep") / "seats"): PassReason.FILE})
+    source = watch((link if by_link else point / "deep") / "seats")
     write(point / "deep" / "seats")
-    assert source.drain() == set()
+    assert heard(source) == set()
     assert [path for path in asked if path.startswith(str(point))] == []
     table.write_text(local)
     point.rename(tmp_path / "elsewhere")
-    assert source.drain() == REASONS
+    assert heard(source) == REASONS
 
 
 def test_an_overflow_starts_a_pass_and_the_source_continues(tmp_path: Path) -> None:
     path, other = tmp_path / "seats", tmp_path / "other"
-    source = FileEvents({str(path): PassReason.FILE})
+    source = watch(path)
     most = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     for _ in range(most // 3 + 1):  # each iteration queues three events: created, closed, deleted
         other.touch()
         other.unlink()
-    assert source.drain() == REASONS
-    assert source.drain() == set()
+    assert heard(source) == REASONS
+    assert heard(source) == set()
     write(path)
-    assert source.drain() == REASONS
+    assert heard(source) == REASONS
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.ENOMEM])
@@ -265,13 +287,13 @@ def test_no_free_inotify_watch_is_an_error(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr("ctypes.CDLL", lambda *_, **__: Exhausted())
     with pytest.raises(OSError, match="max_user_watches"):
-        FileEvents({str(tmp_path / "seats"): PassReason.FILE})
+        watch(tmp_path / "seats")
     assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_an_event_of_another_file_looks_at_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A writer beside a watched file costs the service next to nothing, however many mounts there are."""
-    source = FileEvents({str(tmp_path / "seats"): PassReason.FILE, str(tmp_path / "a/b/c"): PassReason.FILE})
+    source = watch(tmp_path / "seats", tmp_path / "a/b/c")
 
     def look(*_: object) -> None:
         pytest.fail("it looks")
@@ -280,7 +302,29 @@ def test_an_event_of_another_file_looks_at_nothing(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("capacityd.service.file_events._remote_mount_points", look)
     for name in ("other", "seats.new", "b", "c"):
         write(tmp_path / name)
-    assert source.drain() == set()
+    assert heard(source) == set()
+
+
+def test_a_file_that_changes_all_the_time_is_looked_at_once_a_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The links on its path may be long."""
+    source = watch(tmp_path / "seats")
+    looks: list[str] = []
+
+    def look(path: str, _: object) -> list[str]:
+        looks.append(path)
+        return [path]
+
+    monkeypatch.setattr("capacityd.service.file_events.watch_points", look)
+    for _ in range(5):
+        replace(tmp_path / "seats")
+        assert source.drain() == REASONS
+        assert source.compare() == set()
+    assert looks == []
+    for _ in range(2):
+        source.prepare_pass()
+    assert looks == [str(tmp_path / "seats")]
 
 
 LINKS: dict[str, tuple[int, int, bool]] = {
@@ -303,9 +347,9 @@ def test_a_link_is_followed_as_the_read_follows_it(tmp_path: Path, kind: str) ->
         os.chown(target, target_owner, target_owner)
     link.symlink_to(target)
     os.lchown(link, link_owner, link_owner)
-    source = FileEvents({str(link): PassReason.FILE})
+    source = watch(link)
     write(target)
     os.truncate(target, 0)
-    assert source.drain() == (REASONS if followed else set())
+    assert heard(source) == (REASONS if followed else set())
     link.unlink()
-    assert source.drain() == REASONS, "the link itself is watched in any case"
+    assert heard(source) == REASONS, "the link itself is watched in any case"

@@ -34,8 +34,10 @@ def line_of(path: tuple[Step, ...], text: str) -> int:
 def earlier_line(text: str, line: int) -> int:
     """The line that has the same table or key as this line; 0 if no earlier line has it."""
     rows = text.split("\n")[:line]
-    path = next((path for number, _, path in _definitions(rows) if number == line), ())
-    return _lines("\n".join(rows[:-1])).get(path, 0)
+    table, path = next(((table, path) for number, table, path in _definitions(rows) if number == line), ((), ()))
+    earlier = _lines("\n".join(rows[:-1]))
+    own = [path[:length] for length in range(len(path), len(table), -1)]  # "a.b = 1" also defines "a"
+    return next((earlier[part] for part in own if part in earlier), 0)
 
 
 @cache

@@ -36,6 +36,7 @@ _MISTAKES = (
     (r"^\s*([\w.-]+)", r"(/[\w./-]+)\s*=", 'the name must be in quotes: "{}{}"'),
     (rf"({_KEY})\s*", ":", 'write "=" after {}, not ":"'),
     (r",\s*", r"\s*\}", "remove the comma before }}"),
+    (r"^\s*\[\s+", r"\[", "write [[ without a space"),
     (rf"^\s*({_KEY})\s*=\s*", r"(?:#.*)?(?:\n|$)", "write a value after {} ="),
     # A number with leading zeros.
     (r"\b(quantity|slots|reserve|fallback|expect)\s*=\s*0", r"0*([0-9]+)\s*(?:[,\]}#\n]|$)", "write {} = {}"),

@@ -66,7 +66,7 @@ def _wwn(host: Host, device: Device) -> Value:
     """The world-wide name, in the format of lsblk and udev."""
     wwid = world_wide_id(host, device.path)
     if wwid is None:  # the kernel does not report it, but udev may know it
-        return host.property(device.path, "ID_WWN")
+        return host.property(device.path, "ID_WWN_WITH_EXTENSION", "ID_WWN")  # ID_WWN ends after 64 bits
     return f"0x{wwid.removeprefix('naa.')}" if wwid.startswith("naa.") else wwid
 
 

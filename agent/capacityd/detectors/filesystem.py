@@ -6,6 +6,7 @@ if the server of a network file system does not respond.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import cast
@@ -27,6 +28,10 @@ from capacityd.schema.value_types import Amount, Choice, Flag, Text
 
 _PSEUDO_FOLDERS = ("/proc", "/sys")
 """Folders in which only interfaces of the kernel are mounted."""
+_KIND_WITHOUT_DISK = {"loop": "image", "ram": "memory", "zram": "memory"}
+"""Block device in a file or in memory -> the kind of the file systems on it. Their bytes are counted elsewhere."""
+_NO_DISK = re.compile(rf"/(?:block|dev)/({'|'.join(_KIND_WITHOUT_DISK)})[0-9]+")
+"""Matches such a device's path in /sys, or its node, which is the source of a btrfs."""
 
 
 def find(host: Host) -> Iterator[Device]:
@@ -45,6 +50,9 @@ def find(host: Host) -> Iterator[Device]:
 def _mounted(host: Host, filesystem: Filesystem, read_system_filesystems: Callable[[], SystemDevices]) -> Device:
     """The device of a mounted file system. The device's details are the Filesystem."""
     partition = host.resolve(f"/sys/dev/block/{filesystem.number}")  # None: not on a block device
+    kind = kind_of(filesystem.type, on_device=has_device(filesystem.number))
+    if kind == "local" and (device := _NO_DISK.search(partition or filesystem.source)):
+        kind = _KIND_WITHOUT_DISK[device[1]]
     points = tuple(map(printable, filesystem.points))
     return Device(
         path=partition or MOUNT_TABLE,  # without a partition, only the mount table shows that the file system exists
@@ -53,7 +61,7 @@ def _mounted(host: Host, filesystem: Filesystem, read_system_filesystems: Callab
         cached_values={
             "mount": points[0] if len(points) == 1 else points,
             "type": printable(filesystem.type),
-            "kind": kind_of(filesystem.type, on_device=has_device(filesystem.number)),
+            "kind": kind,
             "source": printable(filesystem.source),
             "read_only": filesystem.read_only,
         },
@@ -144,7 +152,8 @@ DETECTOR = DeviceDetector(
         "kind": DeviceKey(
             Choice(KINDS),
             _known_value_reader("kind"),
-            "local, image (squashfs, …), memory (tmpfs), network (NFS, FUSE, …), overlay or pseudo (all others)",
+            "local, image (squashfs, loop devices, …), memory (tmpfs, zram), network (NFS, FUSE, …), overlay or "
+            "pseudo (all others)",
         ),
         "source": DeviceKey(
             Text(), _known_value_reader("source"), "the mounted device or share, such as /dev/sda1 or /dev/mapper/data"

@@ -28,8 +28,9 @@ _UNCERTAIN = "it is unknown whether it is another path to a disk"
 _SINGLE_PATH = re.compile("/usb|/ata")
 """Parts of a disk's folder in /sys which show that no second path can lead to the disk. Ids of such disks are not
 compared, because USB enclosures and cheap SATA disks of one model often have the same id."""
-_SCSI_TARGET_FOLDER = re.compile("^.*/target[0-9:]+(?=/)")
-"""The beginning of a disk's folder in /sys, up to the folder of its SCSI target."""
+_SCSI_TARGET_FOLDER = re.compile("^.*?/(host[0-9]+(?=/target)|target[0-9:]+(?=/))")
+"""The beginning of a disk's folder in /sys, up to the folder of its SCSI target. If no transport (SAS, FC, iSCSI) is
+between the SCSI host and its targets, up to the host: a RAID controller or a hypervisor shows each disk once."""
 _GENERATED_PREFIX = "nvme."
 """The start of the id that the kernel makes up for an NVMe namespace without one (wwid_show in
 drivers/nvme/host/sysfs.c). Different disks may share this id: it contains the serial number, which is the same for all
@@ -190,8 +191,8 @@ class _Facts:
     model: str
     sectors: int
     target: str
-    """The folder of the SCSI target in /sys. Two paths below one target lead to different disks, even if the disks
-    have the same id: UFS gives all disks of a chip the same id."""
+    """The folder of the SCSI target in /sys, or of the SCSI host if it has no transport. Two paths below one of them
+    lead to different disks, even if the disks have the same id: UFS gives all disks of a chip the same id."""
 
     def show_another_disk_than(self, other: _Facts) -> bool:
         """Whether these facts and the other path's show that the two paths lead to different disks."""

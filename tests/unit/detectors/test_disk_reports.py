@@ -9,6 +9,7 @@ from tests.support.readings import counted, outcome, read, table
 
 UFS = "/sys/devices/platform/soc@0/1d84000.ufshc/host0/target0:0:0/0:0:0:{0}"
 FC = "/sys/devices/pci0000:3b/0000:3b:00.0/host{0}/rport-{0}:0-0/target{0}:0:0/{0}:0:0:30"
+RAID = "/sys/devices/pci0000:3b/0000:3b:00.0/host0/target0:2:0/0:2:0:0"
 DEBUG = "/sys/devices/pseudo_0/adapter0/host2/target2:0:0/2:0:0:0"
 LOOPBACK = "/sys/devices/tcm_loop_0/tcm_loop_adapter_0/host3/target3:0:1/3:0:1:0"
 VIRTIO = "/sys/devices/pci0000:00/0000:00:05.0/virtio1"
@@ -51,6 +52,16 @@ def lun(name: str, host: int, number: str) -> Recording:
     return disk(name, FC.format(host), 6 * 10**9, number=number, holders=["dm-8"])
 
 
+def behind_raid(*names: str, wwid: str = "eui.00193c0000000000", **properties: str) -> list[Recording]:
+    """Returns the disks of a RAID controller, which has no transport in /sys."""
+    known = {"ID_SCSI_SERIAL": "00193c", **properties}
+    of_device = {"wwid": wwid, "model": "DISK_6_0"} if wwid else {}
+    return [
+        disk(name, RAID.replace("2:0", f"0:{n}"), number=f"8:{16 * n}", of_device=of_device, properties=known)
+        for n, name in enumerate(names)
+    ]
+
+
 def vmware(name: str, target: int) -> Recording:
     at = f"/sys/devices/pci0000:00/0000:00:10.0/host2/target2:0:{target}/2:0:{target}:0"
     return disk(name, at, 10**9, number=f"8:{16 * target}", of_device={"vendor": "VMware", "model": "Virtual disk"})
@@ -81,6 +92,7 @@ def vmware(name: str, target: int) -> Recording:
         ([namespace(4, 18, "eui.00a1"), namespace(6, 2, "eui.00a1")], "nvme4n18"),
         # The kernel makes up an id if the NVMe identifiers are zero.
         ([namespace(0, 1, "nvme.144d-01-02-00000001"), namespace(0, 2, "nvme.144d-01-02-00000002")], "nvme0n1 nvme0n2"),
+        (behind_raid("sda", "sdb"), "sda sdb"),
         ([disk("sdb", IDRAC, 0, removable=True)], ""),
         ([vmware("sda", 0), vmware("sdb", 1), vmware("sdc", 2)], "sda sdb sdc"),
         ([disk(f"sd{name}", READER.format(lun), 0, number=f"8:{16 * lun}") for lun, name in enumerate("abcd")], ""),
@@ -100,6 +112,7 @@ def vmware(name: str, target: int) -> Recording:
         "namespaces",
         "two-controllers",
         "zero-ids",
+        "raid",
         "no-medium",
         "no-ids",
         "card-reader",
@@ -123,11 +136,15 @@ def test_a_longer_serial_number_than_virtio_reports_matches_nothing() -> None:
 EXPANDER = (
     "/sys/devices/pci0000:5e/0000:5e:00.0/host0/port-0:0/expander-0:0/port-0:0:3/end_device-0:0:3/target0:0:3/0:0:3:0"
 )
-RAID = "/sys/devices/pci0000:3b/0000:3b:00.0/host0/target0:2:0/0:2:0:0"
 VIRTIO_SCSI = "/sys/devices/pci0000:00/0000:00:01.1/0000:02:00.0/virtio6/host0/target0:0:3/0:0:3:1"
 HYPERV = "/sys/devices/LNXSYSTM:00/LNXSYBUS:00/ACPI0004:00/MSFT1000:00/f8b3781a/host0/target0:0:0/0:0:0:1"
 NAA = disk("sda", RAID, of_device={"wwid": "naa.5000c500947f6dd7", "vendor": "BROADCOM", "model": "MR9560-16i"})
 T10 = disk("sda", RAID, of_device={"wwid": "t10.ATA     QEMU HARDDISK      QM00005     "})
+LONG_WWN = {"ID_WWN": "0x600605b00a579620", "ID_WWN_WITH_EXTENSION": "0x600605b00a5796201f9744221d0dc495"}
+DASDS = [  # the second one is not formatted, so it has no size
+    disk(f"dasd{letter}", f"/sys/devices/css0/0.0.000{n}/0.0.020{n}", size, bus="ccw", number=f"94:{4 * n}")
+    for n, (letter, size) in enumerate((("a", 7 * 10**9), ("b", 0)))
+]
 SEED = disk("vdb", VIRTIO, MIB, bus="virtio", number="252:16")
 LOCKED = disk("sdb", RAID.replace("2:0:0", "2:1:0"), number="8:16", of_disk={"ro": "1"})
 VOLUME = nvme(model="MSFT NVMe Accelerator v1.0", serial="SN: 000001", wwid=None)
@@ -161,6 +178,8 @@ LOCAL = {"model": "Microsoft NVMe Direct Disk v2", "serial": "9ff12d3d953a000000
         ([NAA, XEN], {"wwn": "*"}, "sda"),
         ([NAA, LOCKED], {"vendor": "BROADCOM", "model": "MR9560*", "transport": "scsi"}, "sda"),
         ([T10], {"wwn": "t10.ATA*QM00005"}, "sda"),
+        (behind_raid("sda", wwid="", **LONG_WWN), {"wwn": "0x600605b00a5796201f9744221d0dc495"}, "sda"),
+        (DASDS, {"transport": "ccw", "type": "ssd"}, "dasda"),
         ([NAA, SEED], {}, "sda vdb"),
         ([NAA, SEED], {"size": ">1GiB"}, "sda"),
         ([disk("sda", RAID, of_disk={"ro": "0"}), LOCKED], {"attributes.ro": "0"}, "sda"),
@@ -168,7 +187,7 @@ LOCAL = {"model": "Microsoft NVMe Direct Disk v2", "serial": "9ff12d3d953a000000
     ],
     ids=[
         *("expander", "raid", "virtio-scsi", "hot-plug", "nvme-serial", "azure-local", "lvm", "xen"),
-        *("by-wwn", "no-wwn", "raid-volume", "t10", "seed", "no-seed", "writable", "azure-nvme"),
+        *("by-wwn", "no-wwn", "raid-volume", "t10", "long-wwn", "dasd", "seed", "no-seed", "writable", "azure-nvme"),
     ],
 )
 def test_reported_disks_are_counted_by_their_keys(parts: list[Recording], keys: dict[str, object], disks: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from capacityd.schema.units import Unit
-from tests.support.machines import Recording, errors, files, machine, merge, mount_table
+from tests.support.machines import Recording, errors, files, machine, merge, mount_table, stacked
 from tests.support.readings import counted, outcome, quantity, read, values
 
 ROOT = "8:2 / / ext4 /dev/sda2 rw"
@@ -158,6 +158,23 @@ def test_reported_local_file_systems_count(lines: tuple[str, ...], points: str) 
         machine(mount_table(ROOT, *lines)), "filesystem", {"kind": ["overlay", "memory", "network", "local"]}
     )
     assert every == points.split()
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("252:0 / /x ext4 /dev/disk/by-label/log rw", "memory"),  # zram
+        ("7:0 / /x ext4 /dev/loop0 rw", "image"),
+        ("7:1 / /x squashfs /dev/loop0p1 ro", "image"),
+        ("0:51 / /x btrfs /dev/loop3 rw", "image"),
+        ("0:52 / /x zfs pool/loop0 rw", "local"),
+        ("1:0 / /x ext2 /dev/ram0 rw", "memory"),
+    ],
+)
+def test_a_file_system_in_memory_or_in_a_file_is_not_on_a_further_disk(line: str, kind: str) -> None:
+    devices = (stacked("zram0", number="252:0"), stacked("loop0", number="7:0", partitions=["loop0p1"]))
+    host = machine(mount_table(ROOT, line), *devices, stacked("ram0", number="1:0"))
+    assert values(host, "filesystem", "kind") == {"/": "local", "/x": kind}
 
 
 @pytest.mark.parametrize(("lines", "count"), [((ROOT, "0:50 / /ibm/fs1 gpfs fs1 rw"), 1), ((ROOT,), 0)])

@@ -50,6 +50,14 @@ def azure() -> Recording:
     return merge(upper, pci_nic("enP1s1", "0001:00:02.0", vendor="15b3", master="eth0", speed="50000", number=3))
 
 
+def mana() -> Recording:
+    """Returns two interfaces of Hyper-V. Below them are the two ports of one PCI function."""
+    vmbus = "/sys/devices/LNXSYSTM:00/ACPI0004:00/VMBUS:00"
+    upper = [below(f"{vmbus}/00{n}", "vmbus", "hv_netvsc", f"eth{n}", lower=[f"vf{n}"], number=2 + n) for n in (0, 1)]
+    function = pci_nic("vf0", "7870:00:00.0", "1414", "00ba", "mana", master="eth0", number=4)
+    return merge(*upper, function, nic("vf1", pci_path("7870:00:00.0"), master="eth1", number=5))
+
+
 def virtio_card(name: str, address: str, physfn: str | None = None) -> Recording:
     """Returns a virtio interface whose PCI function may be a virtual one."""
     card = pci_function(address, "1af4", "1000", "020000", "virtio-pci", physfn=physfn)
@@ -71,6 +79,12 @@ SITUATIONS: dict[str, tuple[Recording, dict[str, object], list[str]]] = {
     "a DPU's link to its host is no port": (merge(PORTS, tmfifo()), {}, ["p0"]),
     "the ports of a DPU's host functions are no ports": (PORTS, {"kind": "representor"}, ["pf0hpf"]),
     "an accelerated pair on Azure is one port": (azure(), {}, ["eth0"]),
+    "accelerated pairs on Azure may share a PCI function": (mana(), {}, ["eth0", "eth1"]),
+    "the other one of two accelerated pairs is free": (
+        merge(mana(), routes("eth0")),
+        {"system": False, "kind": ["physical", "vf"]},
+        ["eth1", "vf1"],
+    ),
     "a VLAN counts only if its kind is given": (
         merge(TWO, nic("enp1s0.20", devtype="vlan", lower=["eth0"])),
         {"kind": "vlan", "name": "enp1s0.20"},

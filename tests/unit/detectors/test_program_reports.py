@@ -129,3 +129,17 @@ def test_a_link_that_is_replaced_starts_a_pass(tmp_path: Path) -> None:
         (tmp_path / "seats").symlink_to(name)
         assert events.drain() == {PassReason.FILE}
     events.close()
+
+
+def test_a_link_of_a_configmap_that_is_replaced_starts_a_pass(tmp_path: Path) -> None:
+    """The file is a link through the link ..data, which the kubelet replaces."""
+    for name in ("..1", "..2"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "seats").write_text("4\n")
+    (tmp_path / "..data").symlink_to("..1")
+    (tmp_path / "seats").symlink_to("..data/seats")
+    events = FileEvents({str(tmp_path / "seats"): PassReason.FILE})
+    (tmp_path / "..new").symlink_to("..2")
+    (tmp_path / "..new").rename(tmp_path / "..data")
+    assert events.drain() == {PassReason.FILE}
+    events.close()

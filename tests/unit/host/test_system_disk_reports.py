@@ -96,6 +96,15 @@ BLANKS = files(  # some kernels escape no space in the options of an overlay
         "3 0 0:50 / / rw - overlay overlay rw,lowerdir=/ro/a b,upperdir=/rw/u,workdir=/rw/w\n"
     }
 )
+MULTIPATH = [  # a partition of a multipath device is a device of its own
+    stacked("dm-0", ["sda", "sdb"], "253:0", dm=("mpatha", "mpath-3600a")),
+    stacked("dm-1", ["dm-0"], "253:1", dm=("mpatha1", "part1-mpath-3600a")),
+]
+ZRAM_LOG: Recording = {"folders": ["/opt/zram/log", "/opt/zram/0/upper", "/opt/zram/0/work", "/var/log/pods"]}
+ZRAM_LOG_MOUNTS = (
+    *("8:2 /var/log /opt/zram/log ext4 /dev/sda2 rw", "252:0 / /opt/zram/0 ext4 /dev/zram0 rw"),
+    "0:50 / /var/log overlay x rw,lowerdir=/opt/zram/log,upperdir=/opt/zram/0/upper,workdir=/opt/zram/0/work",
+)
 BACKUP = "0:26 / /mnt/backup btrfs /dev/sdb1 rw,subvol=/"
 
 
@@ -171,6 +180,8 @@ BACKUP = "0:26 / /mnt/backup btrfs /dev/sdb1 rw,subvol=/"
             ],
         ),
         ("sdb", [*POOL, mount_table("253:3 / / xfs /dev/dm-3 rw")]),
+        ("sda sdb", [*MULTIPATH, mount_table("253:1 / / xfs /dev/mapper/mpatha1 rw")]),
+        ("sda", [ZRAM_LOG, stacked("zram0", number="252:0"), mount_table(ROOT, *ZRAM_LOG_MOUNTS)]),
         ("sda sdb", [*IMSM, mount_table("9:126 / / xfs /dev/md126 rw")]),
         ("sda sdc", [LOOP, mount_table(ROOT, ON_C, "7:0 / /usr squashfs /dev/loop0 ro")]),
         ("sda sdb", [BLANKS, {"folders": ["/ro/a b", "/rw/u", "/rw/w"]}]),
@@ -200,6 +211,7 @@ def test_disks_that_the_machine_needs_are_the_systems(names: str, parts: list[Re
         ("250:1 / /var xfs /dev/cas1-1 rw", []),  # Open CAS names no disk in /sys
         (RELATIVE.replace("=usr,", "=lower,"), ["/usr", "/var/u", "/var/w"]),
         ("0:52 / / overlay x rw,lowerdir=/", ["/etc"]),
+        ("0:52 / / overlay x rw,lowerdir=/gone/ro,upperdir=/gone/rw,workdir=/gone/work", []),
     ],
 )
 def test_a_layer_that_is_not_known_makes_the_list_incomplete(line: str, folders: list[str]) -> None:

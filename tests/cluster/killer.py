@@ -32,7 +32,7 @@ def main(agent: str, folder: str, selection: str) -> None:
                 nowhere = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(nowhere, 1)
                 os.dup2(nowhere, 2)
-                request = JobRequest(Job.RECONCILE, frozenset({PassReason.RESYNC}))
+                request = JobRequest(Job.RECONCILE, frozenset({PassReason.TIMER}))
                 os._exit(work(folder, selected, request))
             print("started", flush=True)
             continue

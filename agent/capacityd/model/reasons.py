@@ -18,19 +18,14 @@ class Job(str, Enum):
 class PassReason(str, Enum):
     """The reason for a reconcile pass. `status` shows the values."""
 
-    CONFIG = "configuration"  # the configuration was checked again
-    CREDENTIALS = "credentials"  # a file with credentials has changed
+    CONFIG = "configuration"  # the configuration was checked again, or a file with credentials has changed
     DEVICES = "devices"  # udev reports a changed device, or an event of the machine may have been lost
     FILE = "file"  # a file that a resource is read from has changed
-    MOUNTS = "mounts"  # a file system was mounted or unmounted, or a swap area was added or removed
-    NETWORK = "network"  # a link, an address, a route, or a rule that selects routes may have changed
-    NODE = "node"  # the Node has changed
-    PLUGINS = "plugins"  # the kubelet's list of device plugins has changed
-    POLL = "poll"  # the Node or an event source can't be watched, so passes look for changes at intervals
+    KERNEL = "kernel"  # a link, an address, a route, a mount or a swap area may have changed (KernelEvents)
+    NODE = "node"  # the Node or the kubelet's list of device plugins has changed
     RESUME = "resume"  # the machine was suspended, or its clock was set
-    RESYNC = "resync"  # the resync period has passed
-    RETRY = "retry"  # an earlier pass has failed, or has asked for this one
     START = "start"  # the service has started
+    TIMER = "timer"  # a time has come: of a resync, of a retry, or at which an earlier pass has asked for this one
 
 
 class Activity(str, Enum):

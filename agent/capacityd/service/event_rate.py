@@ -3,9 +3,9 @@
 Pods cause events of mounts, links and devices, and any program may change the Node or a file all the time. So events
 of one kind start at most BURST passes in a row, and then one in each PERIOD.
 
-Most events of the network, mounts and swap are caused by pods. If such an event has started a pass that changed no
-reading, the next event of its kind waits for a PERIOD. Events of devices do not wait then, because a dock or a hub
-sends its own events seconds before its devices send theirs.
+Most events of links, addresses, routes, mounts and swap are caused by pods. If such an event has started a pass that
+changed no reading, the next one waits for a PERIOD. Events of devices do not wait then, because a dock or a hub sends
+its own events seconds before its devices send theirs.
 """
 
 from __future__ import annotations
@@ -18,10 +18,7 @@ from capacityd.model.reasons import PassReason
 BURST = 6
 PERIOD = 60.0
 
-OFTEN_OF_PODS = frozenset({PassReason.MOUNTS, PassReason.NETWORK})
-"""Reasons whose events wait after a pass that changed no reading."""
-
-_LIMITED = OFTEN_OF_PODS | {PassReason.DEVICES, PassReason.FILE, PassReason.NODE, PassReason.PLUGINS}
+_LIMITED = frozenset({PassReason.DEVICES, PassReason.FILE, PassReason.KERNEL, PassReason.NODE})
 """The reasons whose passes are limited. All other reasons are rare, or may end an error."""
 
 
@@ -44,6 +41,6 @@ class EventRate:
             self._full_at[reason] = min(full_at + PERIOD, began + BURST * PERIOD)
 
     def count_unchanged(self, reasons: Collection[PassReason], began: float) -> None:
-        """Empties the buckets of OFTEN_OF_PODS after a pass that changed no reading."""
-        for reason in OFTEN_OF_PODS.intersection(reasons):
-            self._full_at[reason] = began + BURST * PERIOD
+        """Empties the bucket of KERNEL after a pass that changed no reading."""
+        if PassReason.KERNEL in reasons:
+            self._full_at[PassReason.KERNEL] = began + BURST * PERIOD

@@ -85,7 +85,7 @@ class EventSources:
 
     def _files(self) -> dict[str, PassReason]:
         """The files to watch: path -> the reason for a pass when the file changes."""
-        files = {**dict.fromkeys(self._credential_files, PassReason.CREDENTIALS), **self._config.files}
+        files = {**dict.fromkeys(self._credential_files, PassReason.CONFIG), **self._config.files}
         if self._awaits_udev:
             files[UDEV] = PassReason.DEVICES  # udev creates this socket when it starts
         return files
@@ -114,7 +114,7 @@ class EventSources:
         config = self._config
         yield ClockEvents
         if links := _LINKS_OF_UDEV.intersection(config.subsystems):
-            yield partial(UdevEvents, links, PassReason.NETWORK)
+            yield partial(UdevEvents, links, PassReason.KERNEL)
         if devices := set(config.subsystems) - _LINKS_OF_UDEV:
             yield partial(UdevEvents, devices, PassReason.DEVICES)
         for kind in config.kernel:
@@ -137,13 +137,13 @@ class EventSources:
     def compare(self) -> set[PassReason]:
         """Looks for changes of the watched files that caused no event. Returns the reasons for a pass.
 
-        If a source was not open, POLL is one of the reasons, because only a pass can notice the changes that the source
-        would have reported.
+        If a source was not open, DEVICES is one of the reasons, because only a pass can notice the changes that the
+        source would have reported.
         """
         reasons = self._collect(source.compare for source in self._file_events()) | self._reopen_for_udev()
         if self._unavailable:
             self._reopen()
-            reasons.add(PassReason.POLL)
+            reasons.add(PassReason.DEVICES)
         return reasons
 
     def _collect(self, calls: Iterable[Callable[[], set[PassReason] | None]]) -> set[PassReason]:

@@ -216,7 +216,7 @@ class Service:
         if result.credential_files:
             reasons = self._sources.watch_credentials(result.credential_files)
             if not result.error:
-                reasons.discard(PassReason.CREDENTIALS)  # only an error may end
+                reasons.discard(PassReason.CONFIG)  # only an error may end
             self._schedule.notify(reasons, now)
 
     def _on_check_result(self, result: CheckResult, now: float) -> None:

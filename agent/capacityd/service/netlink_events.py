@@ -31,7 +31,7 @@ class NetlinkEvents:
 
     def drain(self) -> set[PassReason]:
         """Reads the queued events. Returns the reason for a pass if there was an event."""
-        return {PassReason.NETWORK} if read_all(self._socket) else set()
+        return {PassReason.KERNEL} if read_all(self._socket) else set()
 
     def close(self) -> None:
         self._socket.close()

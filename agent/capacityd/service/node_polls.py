@@ -19,8 +19,8 @@ class NodePolls:
 
     def __init__(self, jittered: Callable[[float], float]) -> None:
         self._jittered = jittered
-        self.at: float | None = None
-        """When a pass must read the Node; None: no pass must."""
+        self.at = math.inf
+        """When a pass must read the Node; infinity: no pass must."""
         self._watched_since: float | None = None  # None: the Node is not watched
         self._trouble_since: float | None = None  # since when no watch has lasted; None: no watch has failed yet
         self._looked_at = -math.inf  # when a pass last read the Node while it was not watched
@@ -29,7 +29,7 @@ class NodePolls:
         """Plans no poll, because the Node is watched now."""
         if self._watched_since is None:
             self._watched_since = now
-        self.at = None
+        self.at = math.inf
 
     def watch_fails(self, now: float, *, look_now: bool) -> None:
         """Plans a poll, because the Node is not watched, although it should be.
@@ -44,10 +44,10 @@ class NodePolls:
         due = now if look_now else now + self._jittered(FIRST_POLL)
         earliest = self._looked_at + pause(RetryCause.OTHER, now - self._trouble_since)
         at = max(due, earliest)
-        self.at = at if self.at is None else min(self.at, at)
+        self.at = min(self.at, at)
 
     def looked(self, now: float) -> None:
         """Plans the next poll after a pass, if the Node is not watched."""
-        if self.at is not None:
+        if self.at < math.inf:
             self._looked_at = now
             self.at = now + POLL_PERIOD

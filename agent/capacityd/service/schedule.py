@@ -24,19 +24,17 @@ DEBOUNCE_MAX = 10.0
 a new device also waits for this time."""
 
 PROMPT_DEBOUNCE = 0.1
-"""Replaces DEBOUNCE if only the Node or the credentials have changed, because no hardware has to settle then. Also
-applies to a change of the Node that may end an error."""
+"""Replaces DEBOUNCE if only the Node has changed, because no hardware has to settle then. Also applies to a change of
+the Node that may end an error."""
 
 RESYNC_PERIOD = 3600.0  # between two passes without an event, until the configuration sets another period (resync)
 
-_PROMPT = frozenset({PassReason.CREDENTIALS, PassReason.NODE})  # events to which PROMPT_DEBOUNCE applies
-
-_END_WAIT = frozenset({PassReason.CREDENTIALS, PassReason.CONFIG, PassReason.RESUME})
+_END_WAIT = frozenset({PassReason.CONFIG, PassReason.RESUME})
 """Events that may end any error, so that the retry starts at once. After other events, the retry still waits for the
 shortest pause of the error's cause."""
 
-_REFRESH = frozenset({PassReason.START, PassReason.RESYNC})
-"""Reasons of the passes that refresh the condition's heartbeat."""
+_REFRESH = frozenset({PassReason.START, PassReason.TIMER})
+"""Reasons of the passes that always read the Node, and refresh the condition's heartbeat if it is due."""
 
 _LEAST_SHARE = 2 / 3  # the shortest random pause, as a share of the longest one
 
@@ -54,8 +52,9 @@ class Schedule:
         # The events since the last pass: reason -> the times of the first and of the last event.
         self._events: dict[PassReason, tuple[float, float]] = {PassReason.START: (started_at, started_at)}
         self._rate = EventRate()
-        # Passes that start without an event: reason -> time. If there is a time for START, no pass starts earlier.
-        self._timed: dict[PassReason, float] = {PassReason.RESYNC: now + RESYNC_PERIOD}
+        self._start_at: float | None = None  # when start_jitter ends; no pass starts earlier
+        self._resync_at = now + RESYNC_PERIOD
+        self._retry_at = math.inf  # of the pass that the last pass has requested, or of the retry after an error
         self._not_before = -math.inf  # no pass before this time, unless an event ends the wait
         self._retry_after_until = -math.inf  # when the API server's last Retry-After ends
         self._failure_cause: RetryCause | None = None  # why the last pass failed; None: it succeeded
@@ -85,7 +84,7 @@ class Schedule:
         not wait for a pass that waits for start_jitter.
         """
         last_check_awaits_pass = PassReason.CONFIG in self._events
-        pass_comes_first = last_check_awaits_pass and PassReason.START not in self._timed
+        pass_comes_first = last_check_awaits_pass and self._start_at is None
         return math.inf if pass_comes_first else self._check_requested_for
 
     def pop_check(self, now: float) -> bool:
@@ -101,22 +100,15 @@ class Schedule:
         self._plan_resync(now)
 
     def _plan_resync(self, now: float) -> None:
-        self._timed[PassReason.RESYNC] = now + self._resync_period * self._uniform(0.8, 1.2)
+        self._resync_at = now + self._resync_period * self._uniform(0.8, 1.2)
 
     def watch_begins(self, now: float) -> None:
         """Plans no poll, because the Node is watched now."""
         self._polls.watch_begins(now)
-        self._plan_poll()
 
     def watch_fails(self, now: float, *, look_now: bool) -> None:
         """Plans a poll, because the Node is not watched. look_now: as for NodePolls.watch_fails()."""
         self._polls.watch_fails(now, look_now=look_now)
-        self._plan_poll()
-
-    def _plan_poll(self) -> None:
-        self._timed.pop(PassReason.POLL, None)
-        if self._polls.at is not None and self._failure_cause is None:  # retries of a failed pass read the Node anyway
-            self._timed[PassReason.POLL] = self._polls.at
 
     def notify(self, reasons: set[PassReason], now: float) -> None:
         """Adds events that have come now. reasons: the reason for a pass that each event gives."""
@@ -130,16 +122,19 @@ class Schedule:
 
     def delay_start(self, seconds: float, now: float) -> None:
         """Delays the next pass, which is the first one that needs the Node, as start_jitter demands."""
-        self._timed[PassReason.START] = now + seconds
+        self._start_at = now + seconds
 
     def wakes_at(self) -> float:
         """The time of the next pass, unless an event comes first."""
-        if PassReason.START in self._timed:
-            return self._timed[PassReason.START]
-        timed = self._timed.copy()
-        if self._failure_cause:
-            del timed[PassReason.RESYNC]  # the retry does what a resync would do
-        return max(min([self._events_due_at(), *timed.values()]), self._not_before)
+        if self._start_at is not None:
+            return self._start_at
+        return max(min(self._events_due_at(), self._timer_at()), self._not_before)
+
+    def _timer_at(self) -> float:
+        """When a pass starts without an event."""
+        if self._failure_cause:  # the retry does what a resync or a poll would do
+            return self._retry_at
+        return min(self._retry_at, self._resync_at, self._polls.at)
 
     def _events_due_at(self) -> float:
         """When the events start a pass; infinity without events."""
@@ -165,21 +160,23 @@ class Schedule:
             return self._events[PassReason.NODE][0] + PROMPT_DEBOUNCE
         if reasons == {PassReason.NODE}:
             return first + PROMPT_DEBOUNCE  # another writer may change the Node all the time
-        debounce = PROMPT_DEBOUNCE if _PROMPT.issuperset(reasons) else DEBOUNCE
-        return min(last + debounce, first + DEBOUNCE_MAX)
+        return min(last + DEBOUNCE, first + DEBOUNCE_MAX)
 
     def pop_due(self, now: float) -> frozenset[PassReason]:
         """Returns the reasons for a pass, and clears them; an empty set if no pass is due."""
         if now < self.wakes_at():
             return frozenset()
-        reasons = self._events.keys() | {reason for reason, at in self._timed.items() if at <= now}
-        if self._failure_cause:
-            reasons.add(PassReason.RETRY)  # any pass after a failed pass is also a retry
+        reasons = set(self._events)
+        if self._start_at is not None:
+            reasons.add(PassReason.START)
+        if self._timer_at() <= now:
+            reasons.add(PassReason.TIMER)
         self._pass_reasons = frozenset(reasons)
         self._pass_began = now
         self._rate.count(reasons, now)
         self._events = {}
-        self._timed = {PassReason.RESYNC: self._timed[PassReason.RESYNC]}  # succeeded() or failed() plans the others
+        self._start_at = None
+        self._retry_at = math.inf  # succeeded() or failed() plans the next one
         self._not_before = -math.inf
         return self._pass_reasons
 
@@ -196,9 +193,8 @@ class Schedule:
         """
         self._failure_cause = None
         if requeue_after is not None:
-            self._timed[PassReason.RETRY] = now + requeue_after
+            self._retry_at = now + requeue_after
         self._polls.looked(now)
-        self._plan_poll()
         if written or self._pass_reasons & _REFRESH:
             self._plan_resync(now)
 
@@ -208,11 +204,10 @@ class Schedule:
             self._failure_cause = cause
             self._failure_since = now
         self._polls.looked(now)
-        self._plan_poll()
         self._retry_after_until = now + min(retry_after, LONGEST_RETRY_AFTER)
         # The pause is added to Retry-After, because an overloaded API server always sends "1".
         longest = pause(cause, wrong_for=now - self._failure_since)
-        self._timed[PassReason.RETRY] = self._retry_after_until + self._jittered(longest)
+        self._retry_at = self._retry_after_until + self._jittered(longest)
         if self._events.keys() & _END_WAIT:  # an event that ends the wait came during the pass
             self._not_before = -math.inf
             return

@@ -35,7 +35,7 @@ class TableEvents:
         That poll() has already taken the event from the table's file, so this method can't check for it again.
         """
         self._epoll.poll(0)
-        return {PassReason.MOUNTS}
+        return {PassReason.KERNEL}
 
     def close(self) -> None:
         self._epoll.close()

@@ -78,8 +78,8 @@ def service_config(config: Config, selection: Selection) -> ServiceConfig:
     kernel: set[KernelEvents] = set()
     kubeconfig = selection.kubeconfig or config.settings.kubeconfig
     kubeconfig_paths = [kubeconfig] if kubeconfig else KUBECONFIG_PATHS
-    files = dict.fromkeys(kubeconfig_paths, PassReason.CREDENTIALS)
-    files[CHECKPOINT] = PassReason.PLUGINS  # the kubelet's file that lists the device plugins
+    files = dict.fromkeys(kubeconfig_paths, PassReason.CONFIG)
+    files[CHECKPOINT] = PassReason.NODE  # the kubelet's file that lists the device plugins
     for resource in config.resources:
         files |= dict.fromkeys(resource.when_paths, PassReason.FILE)
         detector = load_detector(resource.detector)

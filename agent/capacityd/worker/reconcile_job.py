@@ -31,22 +31,12 @@ from capacityd.worker.pass_state import PassStatus
 from capacityd.worker.runtime_files import CheckedConfig
 from capacityd.worker.selection import host_of, node_of
 
-_RESETS_LIMITS = frozenset({PassReason.CONFIG, PassReason.CREDENTIALS, PassReason.START})
+_RESETS_LIMITS = frozenset({PassReason.CONFIG, PassReason.START})
 """Reasons for a pass whose writes no limit and no denial delays: a person has asked for it, or credentials are new."""
 
-_NEEDS_NODE = frozenset(
-    {
-        PassReason.CONFIG,
-        PassReason.CREDENTIALS,
-        PassReason.NODE,
-        PassReason.PLUGINS,
-        PassReason.RESUME,
-        PassReason.RESYNC,
-        PassReason.START,
-    }
-)
-"""Reasons for a pass that always reads the Node. All other reasons can only change a reading. If no reading has changed
-and the Node is watched, such a pass sends nothing."""
+_ONLY_READS = frozenset({PassReason.DEVICES, PassReason.FILE, PassReason.KERNEL})
+"""The reasons that can only change a reading. If no reading has changed and the Node is watched, a pass with only these
+reasons sends nothing."""
 
 _HEARTBEAT_SHARE = 0.5
 """A pass refreshes the condition's heartbeat when the heartbeat is older than this share of the resync period."""
@@ -79,7 +69,7 @@ class PassJob:
             device_plugins=self.device_plugins,
             memory=self._last.reconcile,
             writes=not settings.observe,
-            may_send_nothing=self._request.node_unchanged and reasons.isdisjoint(_NEEDS_NODE),
+            may_send_nothing=self._request.node_unchanged and reasons <= _ONLY_READS,
             resets_limits=not reasons.isdisjoint(_RESETS_LIMITS),
         ).run()
         self._finish(end, cache)

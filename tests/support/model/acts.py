@@ -179,7 +179,7 @@ class PluginListChanges:
     def happens(self, world: World) -> None:
         world.machine.plugins_readable = self.readable
         if self.reported:
-            world.hear(PassReason.PLUGINS)
+            world.hear(PassReason.NODE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ class PluginComes:
     def happens(self, world: World) -> None:
         world.plugins[self.name] = self.count
         world.machine.device_plugins.add(self.name)
-        world.hear(PassReason.PLUGINS)
+        world.hear(PassReason.NODE)
         world.later(SYNC, world.sync)
         if self.synced:  # the kubelet's next write was due
             world.sync()

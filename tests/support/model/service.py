@@ -61,7 +61,7 @@ class ModelSources(EventSources):
 
     def compare(self) -> set[PassReason]:
         reasons, self.found = self.found, set()
-        return reasons | ({PassReason.POLL} if self.used_up else set())
+        return reasons | ({PassReason.DEVICES} if self.used_up else set())
 
 
 class ModelSignals(Signals):

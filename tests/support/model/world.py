@@ -319,7 +319,7 @@ class World:
         """The kubelet's list drops the name of a plugin that has left."""
         if name not in self.plugins:
             self.machine.device_plugins.discard(name)
-            self.hear(PassReason.PLUGINS)
+            self.hear(PassReason.NODE)
 
     # Another machine with the same identity
 

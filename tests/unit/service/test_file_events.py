@@ -95,15 +95,15 @@ def test_each_name_of_one_file_starts_its_passes(tmp_path: Path) -> None:
         {
             str(tmp_path / "a"): PassReason.FILE,
             str(tmp_path / "b"): PassReason.DEVICES,
-            str(tmp_path / "c"): PassReason.PLUGINS,
-            str(tmp_path / "other"): PassReason.CREDENTIALS,
+            str(tmp_path / "c"): PassReason.NODE,
+            str(tmp_path / "other"): PassReason.CONFIG,
         }
     )
     opened.append(source)
     os.truncate(tmp_path / "b", 0)
-    assert heard(source) == {PassReason.FILE, PassReason.DEVICES, PassReason.PLUGINS}
+    assert heard(source) == {PassReason.FILE, PassReason.DEVICES, PassReason.NODE}
     write(tmp_path / "other")
-    assert heard(source) == {PassReason.CREDENTIALS}
+    assert heard(source) == {PassReason.CONFIG}
 
 
 def test_other_files_in_its_folder_are_ignored(seats: Path) -> None:

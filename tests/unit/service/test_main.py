@@ -249,7 +249,7 @@ def test_a_resume_starts_a_pass(running: Running) -> None:
 def test_a_pass_without_a_result_is_logged_and_retried(running: Running) -> None:
     running.stub(reconcile="""echo '["Probed", {}]'; exit 1""")
     running.start()
-    assert running.ran(3)[:3] == ["check start", "reconcile start", "reconcile retry"]
+    assert running.ran(3)[:3] == ["check start", "reconcile start", "reconcile timer"]
     running.stub()
     running.await_line("READY=1")
     running.await_line("STATUS=1 of 1")
@@ -268,13 +268,13 @@ def test_what_a_pass_leaves_reaches_the_next_worker_unless_a_pass_is_lost(runnin
     running.await_line("STATUS=1 of 1")
     running.stub(reconcile="exit 1")
     running.signal(signal.SIGHUP)
-    assert running.ran(5)[2:] == [f"check configuration {long}", f"reconcile configuration {long}", "reconcile retry"]
+    assert running.ran(5)[2:] == [f"check configuration {long}", f"reconcile configuration {long}", "reconcile timer"]
 
 
 def test_a_worker_that_hangs_is_killed_and_the_pass_retried(running: Running) -> None:
     running.stub(reconcile="""echo '["Probed", {}]'; exec sleep 60""")
     running.start(_LITTLE_TIME)
-    assert running.ran(3)[:3] == ["check start", "reconcile start", "reconcile retry"]
+    assert running.ran(3)[:3] == ["check start", "reconcile start", "reconcile timer"]
     running.stub()
     running.await_line("STATUS=1 of 1")
     status, errors = running.end()
@@ -335,21 +335,21 @@ def test_files_that_may_end_an_error_are_watched_while_it_lasts(running: Running
     denied = _DENIED.replace("FILES", '["FOLDER/pki/token", "FOLDER/seats"]')
     running.stub(reconcile=denied)
     running.start()
-    assert running.ran(3)[1:] == ["reconcile start", "reconcile credentials,retry"]
+    assert running.ran(3)[1:] == ["reconcile start", "reconcile configuration"]
     running.await_line("STATUS=")
     running.await_line("STATUS=")
     running.stub(reconcile="""echo '["PassResult", {"error": "another"}]'""")
     running.signal(signal.SIGHUP)
-    assert running.ran(5)[3:] == ["check configuration", "reconcile configuration,retry"]
+    assert running.ran(5)[3:] == ["check configuration", "reconcile configuration"]
     running.stub(reconcile=denied)
-    assert running.ran(6)[5:] == ["reconcile retry"], "another error does not change what is watched"
+    assert running.ran(6)[5:] == ["reconcile timer"], "another error does not change what is watched"
     for _ in range(3):
         running.await_line("STATUS=")
     read = '["PassResult", {"status": "1 of 1 resources published", "credential_files": ["FOLDER/kubeconfig"]}]'
     running.stub(reconcile=f"""echo '["Probed", {{}}]'; echo '{read}'""")
     token.parent.mkdir()
     token.write_text("secret")
-    assert running.ran(7)[6:] == ["reconcile credentials,retry"]
+    assert running.ran(7)[6:] == ["reconcile configuration"]
     running.await_line("STATUS=1 of 1")
     token.write_text("another")
     (running.folder / "seats").write_text("4")

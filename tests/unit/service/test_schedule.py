@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from capacityd.model.pace import SHORTEST_PAUSE
 from capacityd.model.reasons import PassReason, RetryCause
-from capacityd.service.event_rate import BURST, OFTEN_OF_PODS, PERIOD
+from capacityd.service.event_rate import BURST, PERIOD
 from capacityd.service.node_polls import FIRST_POLL, POLL_PERIOD
 from capacityd.service.schedule import (
     DEBOUNCE,
@@ -58,11 +58,11 @@ def test_without_events_there_is_only_the_resync(uniform: Uniform, factor: float
     schedule = after_boot(uniform)
     due = RESYNC_PERIOD * factor
     assert schedule.wakes_at() == due
-    assert (schedule.pop_due(due - 1), schedule.pop_due(due)) == (frozenset(), frozenset({PassReason.RESYNC}))
+    assert (schedule.pop_due(due - 1), schedule.pop_due(due)) == (frozenset(), frozenset({PassReason.TIMER}))
     schedule.set_resync_period(600.0, 50.0)
     assert schedule.wakes_at() == 50.0 + 600.0 * factor
     schedule.notify({PassReason.DEVICES}, 800.0)
-    assert schedule.pop_due(801.0) == {PassReason.DEVICES, PassReason.RESYNC}
+    assert schedule.pop_due(801.0) == {PassReason.DEVICES, PassReason.TIMER}
     schedule.succeeded(801.0, None)
     assert schedule.wakes_at() == 801.0 + 600.0 * factor
 
@@ -92,7 +92,7 @@ def test_a_node_that_is_not_watched_is_looked_at_from_time_to_time() -> None:
     schedule.watch_fails(140.0, look_now=False)
     assert schedule.wakes_at() == 110.0 + FIRST_POLL, "only the reason has changed"
     for at in (170.0, 470.0):
-        assert schedule.pop_due(at) == {PassReason.POLL}
+        assert schedule.pop_due(at) == {PassReason.TIMER}
         schedule.succeeded(at, None)
         assert schedule.wakes_at() == at + POLL_PERIOD
 
@@ -104,7 +104,7 @@ def test_a_watcher_that_asks_for_a_pass_gets_one_at_once_then_at_the_pace_of_rep
     while now < 4000.0:
         schedule.watch_fails(now, look_now=True)
         now = max(now, schedule.wakes_at())
-        assert PassReason.POLL in schedule.pop_due(now)
+        assert PassReason.TIMER in schedule.pop_due(now)
         looked.append(now)
         now += 1.0
         schedule.succeeded(now, None)
@@ -172,7 +172,7 @@ def test_a_pass_can_request_the_next() -> None:
     schedule.notify({PassReason.DEVICES}, 51.0)
     assert schedule.pop_due(52.0) == {PassReason.DEVICES}
     schedule.succeeded(52.0, 7.5)
-    assert schedule.pop_due(59.5) == {PassReason.RETRY}
+    assert schedule.pop_due(59.5) == {PassReason.TIMER}
     schedule.succeeded(60.0, None)
     assert schedule.wakes_at() > 1000
 
@@ -181,9 +181,9 @@ def test_a_delayed_start_ignores_events() -> None:
     schedule = after_boot()
     schedule.delay_start(30.0, 1.0)
     schedule.notify({PassReason.DEVICES}, 2.0)
-    schedule.notify({PassReason.NODE, PassReason.CREDENTIALS}, 5.0)
+    schedule.notify({PassReason.NODE, PassReason.CONFIG}, 5.0)
     assert (schedule.wakes_at(), schedule.pop_due(30.9)) == (31.0, frozenset())
-    assert schedule.pop_due(31.0) == {PassReason.START, PassReason.DEVICES, PassReason.NODE, PassReason.CREDENTIALS}
+    assert schedule.pop_due(31.0) == {PassReason.START, PassReason.DEVICES, PassReason.NODE, PassReason.CONFIG}
     schedule.succeeded(31.0, None)
     assert schedule.wakes_at() == 31.0 + RESYNC_PERIOD
 
@@ -195,7 +195,7 @@ def pauses(schedule: Schedule, cause: RetryCause, until: float, now: float = 0.0
         schedule.failed(now, cause=cause)
         waits[now] = schedule.wakes_at() - now
         now = schedule.wakes_at()
-        assert PassReason.RETRY in schedule.pop_due(now)
+        assert PassReason.TIMER in schedule.pop_due(now)
     return waits
 
 
@@ -220,11 +220,9 @@ def test_credentials_that_change_during_a_pass_start_another_at_once(cause: Retr
     schedule = after_boot(longest)
     schedule.notify({PassReason.CONFIG}, 10.0)
     assert schedule.pop_due(11.0) == {PassReason.CONFIG}
-    schedule.notify({PassReason.CREDENTIALS}, 11.3)
+    schedule.notify({PassReason.CONFIG}, 11.3)
     schedule.failed(11.5, 60.0, cause)
-    assert schedule.wakes_at() == 11.3 + PROMPT_DEBOUNCE
-    schedule.notify({PassReason.DEVICES}, 11.3)
-    assert schedule.wakes_at() == 11.3 + DEBOUNCE, "hardware has to settle"
+    assert schedule.wakes_at() == 11.3 + DEBOUNCE
 
 
 @pytest.mark.parametrize("cause", RetryCause)
@@ -233,7 +231,7 @@ def test_any_other_event_waits_for_the_shortest_pause_of_the_error(cause: RetryC
     schedule = after_boot(longest)
     pauses(schedule, cause, 20_000.0)
     schedule.failed(30_000.0, cause=cause)
-    for reason in (PassReason.DEVICES, PassReason.FILE, PassReason.PLUGINS):
+    for reason in (PassReason.DEVICES, PassReason.FILE, PassReason.KERNEL):
         schedule.notify({reason}, 30_001.0)
         assert schedule.wakes_at() == pytest.approx(max(30_001.7, 30_000.0 + SHORTEST_PAUSE[cause] * 2 / 3))
 
@@ -244,7 +242,7 @@ def test_a_change_of_the_node_ends_the_wait_unless_another_writer_may_cause_the_
     schedule = after_boot(longest)
     schedule.failed(100.0, cause=cause)
     schedule.notify({PassReason.NODE}, 101.0)
-    schedule.notify({PassReason.PLUGINS}, 101.2)  # a kubelet that starts writes its files
+    schedule.notify({PassReason.DEVICES}, 101.2)  # a kubelet that starts causes other events
     waits = cause is RetryCause.CONFLICT
     assert schedule.wakes_at() == pytest.approx(140.0 if waits else 101.0 + PROMPT_DEBOUNCE)
     schedule.failed(200.0, 20.0, cause)
@@ -252,13 +250,13 @@ def test_a_change_of_the_node_ends_the_wait_unless_another_writer_may_cause_the_
     assert schedule.wakes_at() == pytest.approx(260.0 if waits else 220.0)
 
 
-@pytest.mark.parametrize("hopeful", [PassReason.CREDENTIALS, PassReason.CONFIG, PassReason.RESUME])
+@pytest.mark.parametrize("hopeful", [PassReason.CONFIG, PassReason.RESUME])
 def test_events_that_may_end_any_error_do_not_wait(hopeful: PassReason) -> None:
     schedule = after_boot(longest)
     schedule.failed(100.0, 200.0)
     schedule.notify({PassReason.DEVICES, hopeful}, 102.0)
     assert schedule.wakes_at() == 102.0 + DEBOUNCE
-    assert schedule.pop_due(103.0) == {PassReason.DEVICES, PassReason.RETRY, hopeful}
+    assert schedule.pop_due(103.0) == {PassReason.DEVICES, hopeful}
 
 
 def test_while_a_pass_fails_neither_a_resync_nor_a_poll_shortens_its_pause() -> None:
@@ -359,8 +357,7 @@ def test_a_check_does_not_wait_for_a_pass_that_is_not_due_soon() -> None:
     assert failing.wakes_at() == 10.4 + DEBOUNCE, "a new configuration may end the error"
 
 
-OF_PODS = sorted(OFTEN_OF_PODS)
-SOURCES = [*OF_PODS, PassReason.DEVICES, PassReason.FILE]
+SOURCES = [PassReason.KERNEL, PassReason.DEVICES, PassReason.FILE]
 
 
 def passes(events: list[tuple[float, PassReason, bool]]) -> list[tuple[float, frozenset[PassReason], bool, float]]:
@@ -397,9 +394,8 @@ def test_no_event_waits_longer_than_a_minute_and_what_changes_nothing_starts_one
 ) -> None:
     done = passes(events)
     assert max((wait for *_, wait in done), default=0.0) <= PERIOD + 1e-6
-    for source in OF_PODS:
-        unchanged = [at for at, reasons, changed, _ in done if reasons == {source} and not changed]
-        assert all(later - earlier >= PERIOD - 1e-6 for earlier, later in pairwise(unchanged))
+    unchanged = [at for at, reasons, changed, _ in done if reasons == {PassReason.KERNEL} and not changed]
+    assert all(later - earlier >= PERIOD - 1e-6 for earlier, later in pairwise(unchanged))
 
 
 @pytest.mark.parametrize("rate", [1, 30])
@@ -412,10 +408,8 @@ def test_endless_events_start_one_pass_a_minute(source: PassReason, changes: boo
 
 
 def test_a_change_is_prompt_unless_its_source_has_just_changed_nothing() -> None:
-    mounts, links = PassReason.MOUNTS, PassReason.NETWORK
-    done = passes(
-        [(0.0, mounts, False), (5.0, links, True), (5.0, links, True), (5.0, mounts, True), (5.0, links, True)]
-    )
-    assert [reasons for _, reasons, _, _ in done] == [{mounts}, {links}, {links}, {links, mounts}]
+    kernel, file = PassReason.KERNEL, PassReason.FILE
+    done = passes([(0.0, kernel, False), (5.0, file, True), (5.0, file, True), (5.0, kernel, True), (5.0, file, True)])
+    assert [reasons for _, reasons, _, _ in done] == [{kernel}, {file}, {file}, {file, kernel}]
     waits = [wait for *_, wait in done]
     assert waits == pytest.approx([DEBOUNCE, DEBOUNCE, DEBOUNCE, 5.0 + DEBOUNCE]), "any pass reads what has waited"

@@ -34,14 +34,14 @@ def test_the_watched_files_are_those_that_credentials_plugins_and_resources_name
     """The kubeconfig or its possible paths, the kubelet's checkpoint, and the files that the configuration counts."""
     path = tmp_path / "capacityd.toml"
     path.write_text('[resources."example.com/seats"]\nfile = { path = "/srv/seats" }\nwhen = { path = "/etc/model" }\n')
-    kubelets = {CHECKPOINT: PassReason.PLUGINS}
+    kubelets = {CHECKPOINT: PassReason.NODE}
     counted = {"/etc/model": PassReason.FILE, "/srv/seats": PassReason.FILE}
     config = load(str(path)).config
-    credentials = dict.fromkeys(KUBECONFIG_PATHS, PassReason.CREDENTIALS)
+    credentials = dict.fromkeys(KUBECONFIG_PATHS, PassReason.CONFIG)
     assert service_config(config, Selection()).files == credentials | kubelets | counted
     assert (
         service_config(config, Selection(kubeconfig="/etc/mine")).files
-        == {"/etc/mine": PassReason.CREDENTIALS} | kubelets | counted
+        == {"/etc/mine": PassReason.CONFIG} | kubelets | counted
     )
 
 

@@ -64,10 +64,10 @@ def test_what_keeps_the_condition_false_is_logged_once(worker: Worker) -> None:
     worker.make_pass(1000.0, "start", a=FOUR)
     assert logged(worker) == [WRONG, STARTED]
     assert worker.entries[0].message == f"{A}: denied: a policy"
-    worker.make_pass(1030.0, "resync", a=FOUR)
+    worker.make_pass(1030.0, "timer", a=FOUR)
     assert worker.entries == []
     worker.node.denies = lambda _: ""
-    worker.make_pass(1060.0, "retry", a=FOUR)
+    worker.make_pass(1060.0, "timer", a=FOUR)
     assert logged(worker) == [CHANGED, WRONG]
     assert worker.entries[1].message == f"{A}: below expected: 4 of 5"
     worker.make_pass(1070.0, "devices", a=Quantity(3))
@@ -117,10 +117,10 @@ def test_a_first_pass_that_changes_nothing_is_one_line(worker: Worker) -> None:
     worker.node.errors = [NodeUnreachable("nobody there")]
     worker.make_pass(1000.0, "start", a=ABSENT, b=ABSENT)
     assert worker.entries == [], "the Node has not been read"
-    worker.make_pass(1010.0, "retry")
+    worker.make_pass(1010.0, "timer")
     (started,) = worker.entries
     assert (started.kind, started.message) == (None, "Node n1: 0 published, 2 absent")
-    worker.make_pass(1020.0, "resync")
+    worker.make_pass(1020.0, "timer")
     assert worker.entries == []
 
 
@@ -131,10 +131,10 @@ def test_a_condition_that_is_not_stored_is_logged_once_and_when_it_is_again(work
     worker.node.alters = strip
     worker.make_pass(1000.0, "start", a=FOUR)
     assert logged(worker) == [CHANGED, WRONG]
-    worker.make_pass(1010.0, "resync", a=FOUR)
+    worker.make_pass(1010.0, "timer", a=FOUR)
     assert worker.entries == []
     worker.node.alters = lambda _: None
-    worker.make_pass(1070.0, "resync", a=FOUR)
+    worker.make_pass(1070.0, "timer", a=FOUR)
     assert logged(worker) == [RIGHT]
 
 

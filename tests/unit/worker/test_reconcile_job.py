@@ -55,7 +55,7 @@ def test_a_condition_that_a_policy_changes_is_not_stored(worker: Worker, made: M
     worker.node.alters = alter
     worker.make_pass(1000.0, "start", a=UNKNOWN)
     assert bool(worker.status.condition_denied) is bool(made)
-    worker.make_pass(1010.0, "resync", a=UNKNOWN)
+    worker.make_pass(1010.0, "timer", a=UNKNOWN)
     assert bool(worker.status.condition_denied) is bool(made)
     assert worker.node.attempts == 1
 
@@ -92,11 +92,11 @@ def test_a_pass_that_finds_nothing_new_sends_nothing(worker: Worker) -> None:
     worker.node_unchanged = True
     worker.make_pass(1000.0, "start", a=FOUR)
     reads = worker.node.reads
-    for reason in ("devices", "file", "mounts", "network", "poll", "retry"):
+    for reason in ("devices", "file", "kernel"):
         result = worker.make_pass(1010.0, reason)
         assert (result.error, result.node) == ("", None)
     assert worker.node.reads == reads
-    for reason in ("start", "configuration", "credentials", "node", "plugins", "resume", "resync"):
+    for reason in ("start", "configuration", "node", "resume", "timer"):
         worker.make_pass(1020.0, "devices", reason)
         reads += 1
         assert worker.node.reads == reads, reason
@@ -126,11 +126,11 @@ def test_start_jitter_delays_the_first_pass_only(worker: Worker) -> None:
 
 def test_a_pass_says_whether_a_reading_has_changed(worker: Worker) -> None:
     readings: tuple[Reading, ...] = (FOUR, FOUR, Quantity(5), Unknown("x"), Unknown("y"), Absent("x"), Absent("y"))
-    changes = [worker.make_pass(1000.0 + at, "mounts", a=reading).changed for at, reading in enumerate(readings)]
+    changes = [worker.make_pass(1000.0 + at, "kernel", a=reading).changed for at, reading in enumerate(readings)]
     assert changes == [True, False, True, True, False, True, False]
 
 
-@pytest.mark.parametrize("reason", ["start", "configuration", "credentials"])
+@pytest.mark.parametrize("reason", ["start", "configuration"])
 def test_a_person_s_intent_and_new_credentials_wait_for_no_limit(worker: Worker, reason: str) -> None:
     for number in range(1, 8):
         worker.make_pass(1000.0 + number, "devices", a=Quantity(number))

@@ -117,7 +117,7 @@ def test_a_limit_of_the_condition_is_no_resources(worker: Worker, capsys: pytest
     change_often(worker)
     worker.make_pass(1066.0, a=Quantity(10))
     worker.digest = "another"
-    worker.make_pass(1067.0, "retry")
+    worker.make_pass(1067.0, "timer")
     (wait,) = worker.status.waits
     assert (wait.reason, wait.key) == (WaitReason.RATE_LIMIT, None)
     worker.run_status()

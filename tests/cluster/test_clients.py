@@ -81,7 +81,7 @@ def test_apply_plan_and_withdraw(cluster: Cluster, s: Service, python: Path) -> 
     assert ANNOTATION not in document["metadata"].get("annotations", {})
     assert "capacityd" not in [entry["manager"] for entry in document["metadata"]["managedFields"]]
     assert [message for _, message in our_events(cluster, s.node)] == [
-        f"{DONGLE}: none → 1 (first published)",
+        f"{DONGLE}: none → 1 (newly published)",
         "all configured resources are published",
         f"{DONGLE}: 1 → none (withdrawn)",
     ]

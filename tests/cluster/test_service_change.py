@@ -28,11 +28,11 @@ def test_plug_and_unplug(s: Service) -> None:
     s.wait_capacity("1")
     first, published, *changes = s.events()
     assert (first, published) == (
-        "example.com/dongle: none → 1 (first published)",
+        "example.com/dongle: none → 1 (newly published)",
         "all configured resources are published",
     )
     assert [event.partition(" (")[0] for event in changes] == ["example.com/dongle: 1 → 2", "example.com/dongle: 2 → 1"]
-    assert all("(the reading changed)" in event for event in changes)
+    assert all("(the reading differs)" in event for event in changes)
     watches = [request.name for request in s.requests() if request.verb == "watch"]
     assert watches == [], "the watch that was opened first is still open"
 

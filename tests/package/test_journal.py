@@ -28,12 +28,12 @@ def test_each_kind_of_entry_is_in_the_journal(fresh: Machine, packages: Packages
     enable(fresh)
     (entry,) = wait_until(lambda: entries(fresh, EntryKind.CHANGED), PATIENCE, "a change is logged")
     expected = {
-        "MESSAGE": "example.com/seats: none → 7 (first published)",
+        "MESSAGE": "example.com/seats: none → 7 (newly published)",
         "RESOURCE": "example.com/seats",
         "NODE": "node",
         "OLD": "none",
         "NEW": "7",
-        "REASON": "first published",
+        "REASON": "newly published",
         "PRIORITY": "5",
         "SYSLOG_IDENTIFIER": "capacityd",
     }

@@ -106,7 +106,7 @@ _LAST_PASS = replace(
     ),
     changes=(
         replace(kept("example.com/disk", 2, 2, _DENIED), action=Action.DENY, desired=3),
-        replace(kept("example.com/dongle", 4, 4, "the reading changed"), action=Action.HOLD),
+        replace(kept("example.com/dongle", 4, 4, "the reading differs"), action=Action.HOLD),
         replace(kept("example.com/gpu", 9, None, _REFUSED), action=Action.REFUSE, desired=2),
         kept("example.com/nic-mbps", 0, 0),
         kept("example.com/seats", 12, 12, f"stays as it is; unknown: {_SEATS_REASON}"),

@@ -113,8 +113,6 @@ class Plan:
     """Whether the limit of writes holds back the whole plan."""
     due: tuple[Key, ...] = ()
     """The keys of denied changes that must now be tried again, each alone."""
-    needs_device_plugins: bool = False
-    """Whether a key is refused only because the list of device plugins can't be read."""
 
     @property
     def written_changes(self) -> tuple[Change, ...]:

@@ -27,27 +27,25 @@ from capacityd.model.node import ConditionReason
 from capacityd.model.plan import Trouble
 from capacityd.model.reading import Absent, Quantity, Unknown
 from capacityd.model.waits import Wait, WaitReason
-from capacityd.reconcile.decision import Circumstances, Decision, Entry
+from capacityd.reconcile.decision import Decision, Entry
+from capacityd.reconcile.inputs import Inputs
 
 
-def decide(entry: Entry, circumstances: Circumstances) -> Decision:
+def decide(entry: Entry, inputs: Inputs) -> Decision:
     """Decides about a key."""
-    plugins = circumstances.device_plugins
-    is_resource = not entry.key.is_label
-    if is_resource and plugins is not None and entry.key.name in plugins:
+    if entry.is_plugins:
         return _of_device_plugin(entry)
-    is_plugin_possible = is_resource and plugins is None
     if entry.published is None:
-        return _claim(entry, is_plugin_possible=is_plugin_possible)
-    if is_plugin_possible and _may_be_plugins(entry):
+        return _claim(entry)
+    if entry.is_plugins is None and _may_be_plugins(entry):
         return _refuse_restoring(entry)
     if isinstance(entry.reading, Unknown):
         return _keep_published(entry, entry.reading)
     if isinstance(entry.reading, Quantity):
-        return _publish(entry, entry.reading.value, circumstances)
-    if entry.reading is None and not circumstances.removes_unconfigured:
+        return _publish(entry, entry.reading.value, inputs)
+    if entry.reading is None and not inputs.removes_unconfigured:
         return _keep_unconfigured(entry)
-    return _remove(entry, circumstances)
+    return _remove(entry, inputs)
 
 
 def _of_device_plugin(entry: Entry) -> Decision:
@@ -59,7 +57,7 @@ def _of_device_plugin(entry: Entry) -> Decision:
     return Decision(entry, reason, leaves=True, trouble=trouble)
 
 
-def _claim(entry: Entry, *, is_plugin_possible: bool) -> Decision:
+def _claim(entry: Entry) -> Decision:
     """Decides about a key that is not published. The key is new, or the annotation and the memory were both lost."""
     if isinstance(entry.reading, Unknown):
         return Decision(entry, f"unknown: {entry.reading.reason}", leaves=True, trouble=_unknown(entry, entry.reading))
@@ -68,11 +66,11 @@ def _claim(entry: Entry, *, is_plugin_possible: bool) -> Decision:
         return Decision(entry, reason, leaves=True)
     number = entry.reading.value
     if entry.stored.capacity is None:
-        return Decision(entry, "first published", desired=number, published=number)
+        return Decision(entry, "newly published", desired=number, published=number)
     if not entry.adopts:
         same = "the same number, but " if entry.stored.equals(number) else ""
         return _refuse(entry, f"{same}not published by capacityd; adopt = true takes it over", desired=number)
-    if is_plugin_possible:
+    if entry.is_plugins is None:
         reason = f"not adopted, because the key may belong to a device plugin: {CHECKPOINT_UNREADABLE}"
         return _refuse(entry, reason, desired=number)
     return Decision(entry, "adopted", desired=number, published=number)
@@ -105,14 +103,14 @@ def _keep_published(entry: Entry, reading: Unknown) -> Decision:
     )
 
 
-def _publish(entry: Entry, number: int, circumstances: Circumstances) -> Decision:
+def _publish(entry: Entry, number: int, inputs: Inputs) -> Decision:
     """Publishes the number of a reading."""
-    decision = Decision(entry, _why_set(entry, number, circumstances), desired=number, published=number)
+    decision = Decision(entry, _why_set(entry, number), desired=number, published=number)
     published = entry.published
     # A write lowers only if the number is below the published one and below the stored one.
     if published is None or number >= min(published, entry.stored.largest):
         return decision
-    return _lower(decision, circumstances)
+    return _lower(decision, inputs)
 
 
 def _keep_unconfigured(entry: Entry) -> Decision:
@@ -122,28 +120,29 @@ def _keep_unconfigured(entry: Entry) -> Decision:
     return Decision(entry, reason, published=entry.published, leaves=True, trouble=trouble)
 
 
-def _remove(entry: Entry, circumstances: Circumstances) -> Decision:
+def _remove(entry: Entry, inputs: Inputs) -> Decision:
     """Removes a key that nothing configures, or whose reading is absent."""
-    reason = entry.reading.reason if isinstance(entry.reading, Absent) else circumstances.why_unconfigured
+    unconfigured = "withdrawn" if inputs.is_withdrawal else "not configured"
+    reason = entry.reading.reason if isinstance(entry.reading, Absent) else unconfigured
     if entry.is_anothers:
         return Decision(entry, f"{reason}, but another writer changed it, so the key stays", leaves=True)
     removal = Decision(entry, reason)
     if entry.stored.capacity is None and entry.stored.allocatable in (None, "0", str(entry.published)):
         return removal  # capacity is empty already, so the removal needs no delay
-    return _lower(removal, circumstances)
+    return _lower(removal, inputs)
 
 
-def _lower(decision: Decision, circumstances: Circumstances) -> Decision:
+def _lower(decision: Decision, inputs: Inputs) -> Decision:
     """Delays a reduction for `lower_after`. Until then, the published number is kept or restored."""
     entry = decision.entry
-    since = circumstances.lower_since.get(entry.key, circumstances.uptime)
-    until = since + circumstances.lower_after
     if entry.key.is_label:  # a lower label stops no pod
         return decision
-    if until <= circumstances.uptime:
+    since = inputs.uptime if entry.lower_since is None else entry.lower_since
+    until = since + inputs.lower_after
+    if until <= inputs.uptime:
         return replace(decision, lower_since=since)
     wait = Wait(until, WaitReason.LOWER_AFTER, entry.key)
-    held = f"{decision.reason}; {wait.text(circumstances.uptime)}"
+    held = f"{decision.reason}; {wait.text(inputs.uptime)}"
     if entry.reading is None:  # nothing configures the key, so it gets no number
         stays = entry.stored.number if entry.was_changed else entry.published
         return Decision(entry, held, published=stays, leaves=True, lower_since=since, wait=wait)
@@ -152,26 +151,20 @@ def _lower(decision: Decision, circumstances: Circumstances) -> Decision:
     return Decision(entry, held, desired=entry.published, published=entry.published, lower_since=since, wait=wait)
 
 
-def _why_set(entry: Entry, number: int, circumstances: Circumstances) -> str:
-    """Why a published key gets this number."""
+def _why_set(entry: Entry, number: int) -> str:
+    """Why a published key gets this number. Says what differs, because a pass does not see what has changed it."""
     if entry.stored.equals(number):
         return "as published"
     is_capacity_as_published = entry.stored.capacity == str(entry.published)
     if not is_capacity_as_published or number == entry.published:
         return _why_restored(entry)
-    return "the configuration changed" if circumstances.is_new_configuration else "the reading changed"
+    return "the configuration differs" if entry.is_reconfigured else "the reading differs"
 
 
 def _why_restored(entry: Entry) -> str:
     """Why the published number is written again."""
-    stored = entry.stored
-    if stored.capacity is None:
-        return f"missing from the Node, although {entry.published} was published"
-    if stored.capacity == str(entry.published):
-        return f"restored: another writer set allocatable to {stored.allocatable or 'none'}"
-    if entry.is_zeroed:
-        return "restored: something else set it to 0 (a kubelet restart?)"
-    return f"restored: another writer wrote {stored.capacity}"
+    hint = " (a kubelet restart?)" if entry.is_zeroed else ""
+    return f"restored: the Node had {entry.stored.text} instead of {entry.published}{hint}"
 
 
 def _refuse(entry: Entry, reason: str, desired: int | None) -> Decision:

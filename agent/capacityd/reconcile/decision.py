@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from capacityd.model.key import Key
 from capacityd.model.node import ConditionReason, Stored
@@ -26,6 +25,12 @@ class Entry:
     stored: Stored
     adopts: bool = False
     """Whether the configuration allows capacityd to take the key over from another writer."""
+    lower_since: float | None = None
+    """The uptime in seconds at which a reduction became due; None if none was due in the last pass."""
+    is_plugins: bool | None = False
+    """Whether a device plugin has registered the resource's name; None if their list is unreadable."""
+    is_reconfigured: bool = False
+    """Whether the Node's numbers were published with another configuration."""
 
     @property
     def is_zeroed(self) -> bool:
@@ -43,26 +48,6 @@ class Entry:
     def is_anothers(self) -> bool:
         """Whether the stored number is another writer's: neither the published nor the annotated number."""
         return self.was_changed and self.stored.capacity != str(self.annotated)
-
-
-@dataclass(frozen=True, slots=True)
-class Circumstances:
-    """The facts that are the same for all keys of a plan."""
-
-    uptime: float = 0.0
-    """Seconds since the machine booted."""
-    lower_after: float = 0.0
-    """Seconds by which a reduction is delayed."""
-    lower_since: Mapping[Key, float] = field(default_factory=dict)
-    """Key -> the uptime at which its reduction became due."""
-    device_plugins: Collection[str] | None = ()
-    """The names that device plugins have registered; None if their list is unreadable."""
-    removes_unconfigured: bool = True
-    """Whether keys that nothing configures are removed."""
-    why_unconfigured: str = "no longer configured"
-    """The reason to show when a key is removed because nothing configures it."""
-    is_new_configuration: bool = False
-    """Whether the Node's numbers were published with another configuration."""
 
 
 @dataclass(frozen=True, slots=True)

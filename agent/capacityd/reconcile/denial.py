@@ -9,6 +9,9 @@ from capacityd.model.pace import pause
 from capacityd.model.plan import Change
 from capacityd.model.reasons import RetryCause
 
+THE_ANNOTATION, THE_CONDITION = "annotation", "condition"
+"""The names for a denied annotation and a denied condition in Memory.denied. No key has such a name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Denial:
@@ -25,12 +28,11 @@ class Denial:
 
     def holds(self, sent: str, uptime: float) -> bool:
         """Whether this content was denied, and the next attempt is not due yet."""
-        return self.sent == sent and uptime < self.retry_at
+        return self.sent == sent and self.is_paused(uptime)
 
-
-def is_paused(denial: Denial | None, uptime: float) -> bool:
-    """Whether there is a denial whose next attempt is not due yet."""
-    return denial is not None and uptime < denial.retry_at
+    def is_paused(self, uptime: float) -> bool:
+        """Whether the next attempt is not due yet."""
+        return uptime < self.retry_at
 
 
 def denial_after(last: Denial | None, sent: str, text: str, uptime: float) -> Denial:

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from capacityd.model.key import Key
 from capacityd.model.node import ANNOTATION, ConditionReason, NodeState, Patch
-from capacityd.model.pace import LONGEST_PAUSE
 from capacityd.model.plan import Plan, Trouble
-from capacityd.model.published import is_annotated, published_in
+from capacityd.model.published import published_in
 from capacityd.model.reading import Quantity, Reading, Unknown
-from capacityd.reconcile.denial import Denial, condition_text, denial_after, is_paused, why_altered
+from capacityd.reconcile.denial import THE_ANNOTATION, THE_CONDITION, Denial, condition_text, denial_after, why_altered
 
 MIN_INTERVAL = 60.0
 """Seconds between two writes of a Node that has been written often."""
@@ -45,15 +44,12 @@ class Memory:
     """Key -> when its reduction became due."""
     unknown_since: Mapping[str, float] = field(default_factory=dict)
     """Name of a resource -> when its reading became unknown."""
-    plugins_unknown_since: float | None = None
-    """Since when keys have been refused because the list of device plugins is unreadable; None if no key is."""
     writes: tuple[float, ...] = ()
     """When passes have written the Node: the last BURST times."""
     restored: tuple[float, ...] = ()
     """When passes have found changes by other writers: the last BURST times."""
-    denied: Mapping[Key, Denial] = field(default_factory=dict)
-    annotation_denied: Denial | None = None
-    condition_denied: Denial | None = None
+    denied: Mapping[str, Denial] = field(default_factory=dict)
+    """What is denied: the text of a key, THE_ANNOTATION or THE_CONDITION."""
     condition_about: tuple[str, ...] | None = None
     """about() of the last written condition; None if no condition was written."""
     settled: str = ""
@@ -76,17 +72,8 @@ class Memory:
 
     def without_limits(self, uptime: float) -> Memory:
         """The memory after a reload, a start or new credentials. No earlier write or denial delays a write."""
-
-        def due(denial: Denial | None) -> Denial | None:
-            return replace(denial, retry_at=uptime) if denial else None
-
-        return replace(
-            self,
-            writes=(),
-            denied={key: replace(denial, retry_at=uptime) for key, denial in self.denied.items()},
-            annotation_denied=due(self.annotation_denied),
-            condition_denied=due(self.condition_denied),
-        )
+        due = {name: replace(denial, retry_at=uptime) for name, denial in self.denied.items()}
+        return replace(self, writes=(), denied=due)
 
     def with_readings(self, readings: Mapping[str, Reading], uptime: float) -> Memory:
         """The memory after the machine was read, even if the pass fails later.
@@ -107,16 +94,15 @@ class Memory:
         """The memory after a pass that has sent a patch."""
         return replace(self, writes=(*self.writes, uptime)[-BURST:])
 
+    def is_paused(self, name: str, uptime: float) -> bool:
+        """Whether this is denied, and the next attempt is not due yet. name: see denied."""
+        return name in self.denied and self.denied[name].is_paused(uptime)
+
     @property
     def limited_until(self) -> float:
         """When the limit of writes ends; 0.0 if the limit does not apply."""
         is_full = len(self.writes) == BURST and self.writes[-1] - self.writes[0] < WINDOW
         return self.writes[-1] + MIN_INTERVAL if is_full else 0.0
-
-    @property
-    def has_denials(self) -> bool:
-        """Whether a number, the annotation or the condition is denied."""
-        return bool(self.denied or self.annotation_denied or self.condition_denied)
 
     def overwritten_until(self, uptime: float) -> float | None:
         """Until when the Node counts as overwritten by other writers; None if it does not."""
@@ -135,16 +121,22 @@ class Memory:
             return self
         return replace(self, restored=(*self.restored, uptime)[-BURST:])
 
-    def annotation_is_right_again(self, plan: Plan, uptime: float) -> bool:
-        """Whether the annotation is denied and could be sent again now, but the Node already has it."""
-        is_due = self.annotation_denied is not None and not is_paused(self.annotation_denied, uptime)
-        return is_due and is_annotated(plan.node.annotation, plan.published)
-
-    def after_plan(self, plan: Plan, uptime: float) -> Memory:
+    def after_plan(self, plan: Plan) -> Memory:
         """The memory after a plan that writes nothing, or that the limit of writes holds back."""
         published = self.published if plan.is_limited else plan.published
         left = digest_of_ours(plan.node, published)
-        return replace(self._with_plan(plan, uptime), published=published, left=left, lower_since=plan.lower_since)
+        return replace(self, published=published, left=left, lower_since=plan.lower_since)
+
+    def after_pass(self, plan: Plan, uptime: float) -> Memory:
+        """The memory after a pass that has carried out this plan: a denial that was due has ended.
+
+        The pass has tried the change again, or no longer wants it, unless a limit holds it back.
+        """
+        if plan.is_limited:
+            return self
+        held = {str(wait.key) for wait in plan.waits}
+        denied = {name: denial for name, denial in self.denied.items() if denial.is_paused(uptime) or name in held}
+        return replace(self, denied=denied)
 
     def after_write(self, plan: Plan, patch: Patch, stored: NodeState, uptime: float) -> Memory:
         """The memory after a patch. stored: the Node in the answer to the patch.
@@ -155,69 +147,50 @@ class Memory:
         expected = plan.node.after(patch)
         written = {change.key for change in plan.written_changes}
         held = {wait.key for wait in plan.waits}  # the patch has only restored these keys; their reduction is still due
-        denied = {key: denial for key, denial in self.denied.items() if key not in written - held}
         published = dict(plan.published)
-        for key in written | published.keys():
-            has, sent = stored.stored(key), expected.stored(key)
-            if has == sent:
-                continue
-            text = sent.capacity or "none"
-            denied[key] = denial_after(self.denied.get(key), text, why_altered(text, has), uptime)
+        altered = {key for key in written | published.keys() if stored.stored(key) != expected.stored(key)}
+        accepted = written - held - altered
+        memory = self.without_denials_of(map(str, accepted))
+        for key in altered:
+            sent, has = expected.stored(key).capacity or "none", stored.stored(key)
+            memory = memory.with_denied(str(key), sent, why_altered(sent, has), uptime)
             if has.number is not None:
                 published[key] = has.number
-        lowered = written - held - denied.keys()  # a denied reduction is still due
         return replace(
-            self._with_plan(plan, uptime),
+            memory._with_rest(patch, expected, stored, uptime),
             published=published,
             left=digest_of_ours(stored, published),
-            lower_since={key: at for key, at in plan.lower_since.items() if key not in lowered},
-            denied=denied,
+            lower_since={key: at for key, at in plan.lower_since.items() if key not in accepted},
             condition_about=self.condition_about if patch.condition is None else about(plan.troubles),
-            annotation_denied=self._annotation_denial(patch, expected, stored, uptime),
-            condition_denied=self._condition_denial(patch, expected, stored, uptime),
         )
 
-    def _with_plan(self, plan: Plan, uptime: float) -> Memory:
-        """The memory with the updates that do not depend on whether the plan is written."""
-        since = self.plugins_unknown_since
-        return replace(
-            self,
-            denied={key: denial for key, denial in self.denied.items() if uptime < denial.retry_at + LONGEST_PAUSE},
-            plugins_unknown_since=(uptime if since is None else since) if plan.needs_device_plugins else None,
-        )
+    def _with_rest(self, patch: Patch, expected: NodeState, stored: NodeState, uptime: float) -> Memory:
+        """The memory after a patch, with the denials of the annotation and of the condition.
 
-    def _annotation_denial(self, patch: Patch, expected: NodeState, stored: NodeState, uptime: float) -> Denial | None:
-        """The denial of the annotation after a patch; None if the annotation is not denied."""
-        if stored.annotation == expected.annotation:
-            return None if ANNOTATION in patch.annotations else self.annotation_denied
-        text = f"the annotation {ANNOTATION} is not stored as it was sent"
-        return denial_after(self.annotation_denied, "annotation", text, uptime)
-
-    def _condition_denial(self, patch: Patch, expected: NodeState, stored: NodeState, uptime: float) -> Denial | None:
-        """The denial of the condition after a patch. A denied hash of the configuration also counts."""
+        If the hash of the configuration is stored differently, the condition counts as denied.
+        """
+        memory = self
+        if stored.annotation != expected.annotation:
+            text = f"the annotation {ANNOTATION} is not stored as it was sent"
+            memory = memory.with_denied(THE_ANNOTATION, THE_ANNOTATION, text, uptime)
+        elif ANNOTATION in patch.annotations:
+            memory = memory.without_denials_of([THE_ANNOTATION])
         texts = [list(map(condition_text, node.conditions)) for node in (expected, stored)]
         if texts[0] == texts[1] and stored.configuration == expected.configuration:
-            return self.condition_denied if patch.condition is None else None
+            return memory if patch.condition is None else memory.without_denials_of([THE_CONDITION])
         if expected.condition is None:
-            return self.condition_denied
+            return memory
         sent = condition_text(expected.condition)
-        return denial_after(self.condition_denied, sent, "the condition is stored differently", uptime)
+        return memory.with_denied(THE_CONDITION, sent, "the condition is stored differently", uptime)
 
-    def without_denials_of(self, keys: Collection[Key]) -> Memory:
-        """The memory without the denials of these keys."""
-        return replace(self, denied={key: denial for key, denial in self.denied.items() if key not in keys})
+    def without_denials_of(self, names: Iterable[str]) -> Memory:
+        """The memory without these denials."""
+        ended = set(names)
+        return replace(self, denied={name: denial for name, denial in self.denied.items() if name not in ended})
 
-    def with_rejected(self, key: Key, sent: str, text: str, uptime: float) -> Memory:
-        """The memory after the API server has rejected a patch with this key. sent, text: see Denial."""
-        return replace(self, denied={**self.denied, key: denial_after(self.denied.get(key), sent, text, uptime)})
-
-    def with_annotation_rejected(self, text: str, uptime: float) -> Memory:
-        """The memory after the API server has rejected the annotation."""
-        return replace(self, annotation_denied=denial_after(self.annotation_denied, "annotation", text, uptime))
-
-    def with_condition_rejected(self, sent: str, text: str, uptime: float) -> Memory:
-        """The memory after the API server has rejected a condition. sent: its condition_text()."""
-        return replace(self, condition_denied=denial_after(self.condition_denied, sent, text, uptime))
+    def with_denied(self, name: str, sent: str, text: str, uptime: float) -> Memory:
+        """The memory after a denial. name: see denied. sent, text: see Denial."""
+        return replace(self, denied={**self.denied, name: denial_after(self.denied.get(name), sent, text, uptime)})
 
 
 def about(troubles: Sequence[Trouble]) -> tuple[str, ...]:

@@ -7,17 +7,22 @@ from dataclasses import dataclass, replace
 
 from capacityd.model.key import Key
 from capacityd.model.node import ANNOTATION, CONFIGURATION_ANNOTATION, Condition, ConditionReason, NodeState, Patch
+from capacityd.model.pace import SHORTEST_PAUSE
 from capacityd.model.plan import Action, Plan, Trouble
 from capacityd.model.published import annotation_text, is_annotated, published_in
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
+from capacityd.model.reasons import RetryCause
 from capacityd.model.waits import Wait, WaitReason
 from capacityd.reconcile.condition import condition_of, is_heartbeat_due
 from capacityd.reconcile.decide import decide
-from capacityd.reconcile.decision import Circumstances, Decision, Entry
-from capacityd.reconcile.denial import condition_text, is_paused, sent_text
+from capacityd.reconcile.decision import Decision, Entry
+from capacityd.reconcile.denial import THE_ANNOTATION, THE_CONDITION, condition_text, sent_text
 from capacityd.reconcile.inputs import Inputs
 from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.proof import troubles_of
+
+_OVERWRITTEN = "another writer keeps changing what is published; another capacityd, on another machine, is one"
+"""The text contains no numbers. If it did, two agents would keep replacing each other's condition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +55,22 @@ def make_plan(
     """
     decisions = _decisions(node, device_plugins, memory, inputs, part)
     changes = tuple(decision.change for decision in decisions)
-    refuses = any(change.action is Action.REFUSE for change in changes)
+    waits = [decision.wait for decision in decisions if decision.wait]
+    if device_plugins is None and any(change.action is Action.REFUSE for change in changes):
+        # There may be no event when the list becomes readable.
+        waits.append(Wait(inputs.uptime + SHORTEST_PAUSE[RetryCause.OTHER], WaitReason.READ))
     plan = Plan(
         node,
         changes,
         patch=None,
         published={change.key: change.published for change in changes if change.published is not None},
-        waits=tuple(decision.wait for decision in decisions if decision.wait),
+        waits=tuple(waits),
         lower_since={
             decision.entry.key: decision.lower_since for decision in decisions if decision.lower_since is not None
         },
         due=tuple(decision.entry.key for decision in decisions if decision.is_due),
-        needs_device_plugins=device_plugins is None and refuses,
     )
-    explained = {decision.entry.key: decision.trouble for decision in decisions if decision.trouble}
+    explained = [decision.trouble for decision in decisions if decision.trouble]
     plan = _with_patch(plan, explained, memory, inputs, part)
     has_writes = plan.patch is not None or bool(plan.due)
     if part is WHOLE and has_writes and inputs.uptime < memory.limited_until:
@@ -77,15 +84,12 @@ def _decisions(
     """The decisions about all configured and published keys. Labels come last, because they follow their resources."""
     before = memory.published_on(node)
     annotated = published_in(node.annotation)
-    circumstances = Circumstances(
-        uptime=inputs.uptime,
-        lower_after=inputs.lower_after,
-        lower_since=memory.lower_since,
-        device_plugins=device_plugins,
-        removes_unconfigured=inputs.removes_unconfigured,
-        why_unconfigured="withdrawn" if inputs.is_withdrawal else "no longer configured",
-        is_new_configuration=node.configuration not in (None, inputs.config.digest),
-    )
+    is_reconfigured = node.configuration not in (None, inputs.config.digest)
+
+    def is_plugins(key: Key) -> bool | None:
+        if key.is_label:
+            return False
+        return None if device_plugins is None else key.name in device_plugins
 
     def decision(key: Key, reading: Reading | None) -> Decision:
         entry = Entry(
@@ -95,8 +99,11 @@ def _decisions(
             annotated=annotated.get(key),
             stored=node.stored(key),
             adopts=inputs.config.adopts(key.name),
+            lower_since=memory.lower_since.get(key),
+            is_plugins=is_plugins(key),
+            is_reconfigured=is_reconfigured,
         )
-        return _allowed(decide(entry, circumstances), memory, inputs.uptime, part)
+        return _allowed(decide(entry, inputs), memory, inputs.uptime, part)
 
     keys = sorted({*inputs.configured_keys, *before})
     resources = [decision(key, inputs.readings.get(key.name)) for key in keys if not key.is_label]
@@ -129,7 +136,7 @@ def _allowed(decision: Decision, memory: Memory, uptime: float, part: Part) -> D
     if not decision.action.writes:
         return decision if part.has_rest else replace(decision, published=published)
     if why := _why_denied(decision, memory, uptime):
-        denial = memory.denied.get(key)
+        denial = memory.denied.get(str(key))
         return replace(
             decision,
             instead=Action.DENY,
@@ -145,7 +152,7 @@ def _allowed(decision: Decision, memory: Memory, uptime: float, part: Part) -> D
 
 def _denied_reduction(decision: Decision, memory: Memory) -> Trouble | None:
     """The trouble of a delayed reduction that was denied before: a webhook stores a higher number instead."""
-    reading, denial = decision.entry.reading, memory.denied.get(decision.entry.key)
+    reading, denial = decision.entry.reading, memory.denied.get(str(decision.entry.key))
     lower = str(reading.value) if isinstance(reading, Quantity) else "none"
     if decision.wait is None or denial is None or denial.sent != lower:
         return None
@@ -154,24 +161,30 @@ def _denied_reduction(decision: Decision, memory: Memory) -> Trouble | None:
 
 def _why_denied(decision: Decision, memory: Memory, uptime: float) -> str:
     """Why a change, or its entry in the annotation, is denied; "" if it is not."""
-    if decision.entry.key in memory.denied:
-        return memory.denied[decision.entry.key].text
-    annotation = memory.annotation_denied
+    number = memory.denied.get(str(decision.entry.key))
+    if number is not None:
+        return number.text
+    annotation = memory.denied.get(THE_ANNOTATION)
     changes_annotation = decision.published != decision.entry.published
-    if annotation is not None and changes_annotation and is_paused(annotation, uptime):
+    if annotation is not None and changes_annotation and annotation.is_paused(uptime):
         return annotation.text
     return ""
 
 
-def _with_patch(plan: Plan, explained: Mapping[Key, Trouble], memory: Memory, inputs: Inputs, part: Part) -> Plan:
+def _with_patch(plan: Plan, explained: list[Trouble], memory: Memory, inputs: Inputs, part: Part) -> Plan:
     """The plan with its patch, and with the troubles that remain after the patch. explained: see troubles_of()."""
     node = plan.node
     patch = _patch_of_numbers(plan, memory, inputs.uptime)
     after = node.after(patch)
-    if memory.annotation_denied is not None:  # one trouble reports this for all keys
-        after = replace(after, annotation=annotation_text(plan.published))
+    denied = memory.denied.get(THE_ANNOTATION)
+    if denied is not None and not is_annotated(node.annotation, plan.published):
+        explained.append(Trouble(ConditionReason.DENIED, denied.text))
+        after = replace(after, annotation=annotation_text(plan.published))  # no further trouble reports the annotation
+    if memory.overwritten_until(inputs.uptime) is not None:
+        explained.append(Trouble(ConditionReason.OVERWRITTEN, _OVERWRITTEN))
+    # The condition does not report its own denial: if the API server accepted this text, the text would be wrong.
     held = {wait.key for wait in plan.waits if wait.key}
-    troubles = troubles_of(after, inputs, memory, explained, held)
+    troubles = troubles_of(after, inputs, explained, held)
     plan = replace(plan, troubles=troubles)
     if plan.changes or node.conditions or inputs.configuration_errors:
         if part.has_rest:
@@ -187,7 +200,7 @@ def _patch_of_numbers(plan: Plan, memory: Memory, uptime: float) -> Patch:
     numbers = {change.key: change.desired for change in plan.written_changes}
     resources = {key.name: number for key, number in numbers.items() if not key.is_label}
     annotations: dict[str, str | None] = {}
-    if not is_paused(memory.annotation_denied, uptime) and not is_annotated(node.annotation, plan.published):
+    if not memory.is_paused(THE_ANNOTATION, uptime) and not is_annotated(node.annotation, plan.published):
         annotations[ANNOTATION] = annotation_text(plan.published)
     return Patch(
         uid=node.uid,
@@ -208,7 +221,7 @@ def _differing(numbers: Mapping[str, int | None], stored: Mapping[str, str]) -> 
 def _with_hash(patch: Patch, node: NodeState, memory: Memory, inputs: Inputs) -> Patch:
     """The patch, with the hash of the configuration if the Node does not have this hash."""
     digest = None if inputs.is_withdrawal else inputs.config.digest or node.configuration
-    is_denied = any(is_paused(denial, inputs.uptime) for denial in (memory.annotation_denied, memory.condition_denied))
+    is_denied = any(memory.is_paused(name, inputs.uptime) for name in (THE_ANNOTATION, THE_CONDITION))
     if is_denied or digest == node.configuration:
         return patch
     return replace(patch, annotations={**patch.annotations, CONFIGURATION_ANNOTATION: digest})
@@ -221,7 +234,7 @@ def _with_condition(patch: Patch, node: NodeState, condition: Condition, memory:
     is_stored = node.says(condition) and CONFIGURATION_ANNOTATION not in patch.annotations
     if is_stored and not is_heartbeat_due(node, inputs.now, inputs.heartbeat_after):
         return patch
-    denied = memory.condition_denied
+    denied = memory.denied.get(THE_CONDITION)
     if denied is not None and denied.holds(condition_text(condition), inputs.uptime):
         return patch
     last = node.condition

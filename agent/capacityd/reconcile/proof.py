@@ -13,24 +13,21 @@ from capacityd.model.plan import Trouble
 from capacityd.model.published import published_in
 from capacityd.model.reading import Quantity, Unknown, is_below
 from capacityd.reconcile.inputs import Inputs
-from capacityd.reconcile.memory import Memory
-
-_OVERWRITTEN = "another writer keeps changing what is published; another capacityd, on another machine, is one"
-"""The text contains no numbers. If it did, two agents would keep replacing each other's condition."""
 
 
 def troubles_of(
-    node: NodeState, inputs: Inputs, memory: Memory, explained: Mapping[Key, Trouble], held: Collection[Key]
+    node: NodeState, inputs: Inputs, explained: Collection[Trouble], held: Collection[Key]
 ) -> tuple[Trouble, ...]:
     """Everything that is wrong with a Node, most urgent first.
 
-    explained: key -> the trouble that its decision names. held: the keys whose reduction `lower_after` delays.
+    explained: the troubles that are known already. held: the keys whose reduction `lower_after` delays.
     """
+    in_trouble = {trouble.key for trouble in explained}
     found = [
         *_configuration_troubles(inputs),
-        *_node_troubles(inputs, memory),
-        *_key_troubles(node, inputs, explained, held),
-        *_shortages(node, inputs, explained, held),
+        *explained,
+        *_unexplained(node, inputs, in_trouble, held),
+        *_shortages(node, inputs, in_trouble, held),
     ]
     urgency = list(ConditionReason)
     return tuple(sorted(found, key=lambda trouble: urgency.index(trouble.reason)))  # a stable sort
@@ -46,23 +43,13 @@ def _configuration_troubles(inputs: Inputs) -> Iterator[Trouble]:
         yield Trouble(ConditionReason.CONFIGURATION_REJECTED, "no resource is configured")
 
 
-def _node_troubles(inputs: Inputs, memory: Memory) -> Iterator[Trouble]:
-    if memory.overwritten_until(inputs.uptime) is not None:
-        yield Trouble(ConditionReason.OVERWRITTEN, _OVERWRITTEN)
-    # The condition does not report its own denial: if the API server accepted this text, the text would be wrong.
-    if memory.annotation_denied:
-        yield Trouble(ConditionReason.DENIED, memory.annotation_denied.text)
-
-
-def _key_troubles(
-    node: NodeState, inputs: Inputs, explained: Mapping[Key, Trouble], held: Collection[Key]
+def _unexplained(
+    node: NodeState, inputs: Inputs, in_trouble: Collection[Key | None], held: Collection[Key]
 ) -> Iterator[Trouble]:
-    """Yields a trouble for each key that is not right."""
+    """Yields a trouble for each key that is not right, although no known trouble explains this."""
     published = published_in(node.annotation)
-    for key in sorted({*inputs.configured_keys, *published, *explained}):
-        if key in explained:
-            yield explained[key]
-        elif not _is_right(key, node, published, inputs, held):
+    for key in sorted({*inputs.configured_keys, *published}):
+        if key not in in_trouble and not _is_right(key, node, published, inputs, held):
             yield Trouble(ConditionReason.DENIED, f"{node.stored(key).text}, which is not as published", key)
 
 
@@ -81,7 +68,7 @@ def _is_right(key: Key, node: NodeState, published: Mapping[Key, int], inputs: I
 
 
 def _shortages(
-    node: NodeState, inputs: Inputs, explained: Mapping[Key, Trouble], held: Collection[Key]
+    node: NodeState, inputs: Inputs, in_trouble: Collection[Key | None], held: Collection[Key]
 ) -> Iterator[Trouble]:
     """Yields a trouble for each resource that is less than `expect` and has no other trouble.
 
@@ -90,7 +77,7 @@ def _shortages(
     published = published_in(node.annotation)
     for name, expected in sorted(inputs.config.expectations().items()):
         key, reading = Key(name), inputs.readings.get(name)
-        if key in explained or reading is None:
+        if key in in_trouble or reading is None:
             continue
         if key in held:
             reading = Quantity(published.get(key, 0))

@@ -110,9 +110,6 @@ class Pass:
             plugins = self.device_plugins()
             memory = memory.of_node(state).with_restored(state, inputs.uptime)
             plan = make_plan(state, plugins, memory, inputs)
-            if memory.annotation_is_right_again(plan, inputs.uptime):
-                memory = replace(memory, annotation_denied=None)
-                plan = make_plan(state, plugins, memory, inputs)
             if not self.writes:
                 remembered = replace(self.memory, lower_since=plan.lower_since, unknown_since=memory.unknown_since)
                 return PassEnd(inputs, remembered, Outcome(plan, state))
@@ -135,8 +132,9 @@ class Pass:
         warnings = self._report(plan, writing) if writing.has_written else []
         # A patch that the API server has rejected counts for the limit of writes, too.
         memory = writing.memory.with_write(inputs.uptime) if writing.has_sent else writing.memory
+        memory = memory.after_pass(plan, inputs.uptime)
         outcome = Outcome(plan, writing.state, is_written=writing.has_written, warnings=tuple(warnings))
-        is_settled = not plan.troubles and not plan.waits and not memory.has_denials
+        is_settled = not plan.troubles and not plan.waits and not memory.denied
         settled = inputs.digest if is_settled else ""
         return PassEnd(inputs, replace(memory, settled=settled), outcome)
 

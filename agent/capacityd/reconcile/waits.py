@@ -10,6 +10,7 @@ from capacityd.model.plan import Plan
 from capacityd.model.reading import Quantity
 from capacityd.model.reasons import RetryCause
 from capacityd.model.waits import Wait, WaitReason
+from capacityd.reconcile.denial import THE_ANNOTATION, THE_CONDITION
 from capacityd.reconcile.inputs import Inputs
 from capacityd.reconcile.memory import Memory
 
@@ -23,8 +24,8 @@ def waits_after(plan: Plan | None, memory: Memory, inputs: Inputs) -> tuple[Wait
     if plan is not None:
         waits += plan.waits
         # The memory may also contain denials of changes that this plan does not make.
-        denied = [trouble.key for trouble in plan.troubles if trouble.key in memory.denied]
-        waits += [Wait(memory.denied[key].retry_at, WaitReason.DENIED, key) for key in denied if key is not None]
+        denied = [trouble.key for trouble in plan.troubles if trouble.key and str(trouble.key) in memory.denied]
+        waits += [Wait(memory.denied[str(key)].retry_at, WaitReason.DENIED, key) for key in denied]
     return tuple(wait for wait in waits if wait.until > inputs.uptime)
 
 
@@ -42,12 +43,8 @@ def _for_readings(memory: Memory, inputs: Inputs) -> Iterator[Wait]:
 def _for_node(memory: Memory, inputs: Inputs) -> Iterator[Wait]:
     """When to read the Node again."""
     uptime = inputs.uptime
-    for denial in (memory.annotation_denied, memory.condition_denied):
-        if denial is not None:
-            yield Wait(denial.retry_at, WaitReason.DENIED)
-    if memory.plugins_unknown_since is not None:  # there may be no event when the list becomes readable
-        seconds = pause(RetryCause.OTHER, uptime - memory.plugins_unknown_since)
-        yield Wait(uptime + seconds, WaitReason.READ)
+    for name in memory.denied.keys() & {THE_ANNOTATION, THE_CONDITION}:
+        yield Wait(memory.denied[name].retry_at, WaitReason.DENIED)
     until = memory.overwritten_until(uptime)
     if until is not None:
         yield Wait(until, WaitReason.READ)

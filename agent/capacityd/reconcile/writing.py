@@ -9,9 +9,8 @@ from capacityd.model.errors import NodeConflict, NodeRejected
 from capacityd.model.key import Key
 from capacityd.model.node import Node, NodeState
 from capacityd.model.plan import Change, Plan
-from capacityd.reconcile.denial import condition_text, sent_text
+from capacityd.reconcile.denial import THE_ANNOTATION, THE_CONDITION, condition_text, sent_text
 from capacityd.reconcile.inputs import Inputs
-from capacityd.reconcile.isolation import isolate
 from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.plan import Part, make_plan
 
@@ -57,14 +56,14 @@ class Writing:
         show what was stored before the error.
         """
         if plan.patch is None and not plan.due:
-            self.memory = self.memory.after_plan(plan, self._uptime)
+            self.memory = self.memory.after_plan(plan)
             return plan.with_written(self.written)
         denied_before = self._denials()
         why = self._send(plan)
         rejected = tuple(change.key for change in plan.written_changes) if why else ()
         # The patch of these keys leaves out the condition, which may be what the API server has rejected.
         if rejected and not self._write_keys(rejected):
-            isolate(rejected, self._write_keys)
+            self._isolate(rejected)
         self._write_due()
         if why or self._denials() != denied_before:
             self._write_rest()
@@ -81,9 +80,18 @@ class Writing:
                 tried.add(key.label)
                 self._write_keys((key.label,))
 
+    def _isolate(self, keys: tuple[Key, ...]) -> None:
+        """Halves these keys, whose patch was rejected, until each denied key is alone and all others are written."""
+        if len(keys) == 1:
+            return
+        middle = len(keys) // 2
+        for half in (keys[:middle], keys[middle:]):
+            if not self._write_keys(half):
+                self._isolate(half)
+
     def _denials(self) -> object:
         """The denials that the condition reports."""
-        return self.memory.denied, self.memory.annotation_denied
+        return {name: denial for name, denial in self.memory.denied.items() if name != THE_CONDITION}
 
     def _plan(self, part: Part) -> Plan:
         return make_plan(self.state, self._device_plugins, self.memory, self._inputs, part)
@@ -92,11 +100,12 @@ class Writing:
         """Writes the numbers of these keys and their entries in the annotation. Returns whether they were accepted."""
         plan = self._plan(Part(frozenset(keys), has_rest=False, has_condition=False))
         unchanged = set(keys) - {change.key for change in plan.written_changes}
-        self.memory = self.memory.without_denials_of(unchanged)  # for example, of the label of a denied resource
+        # For example, the label of a denied resource does not change.
+        self.memory = self.memory.without_denials_of(map(str, unchanged))
         why = self._send(plan)
         if why:
             for change in plan.written_changes:
-                self.memory = self.memory.with_rejected(change.key, sent_text(change), why, self._uptime)
+                self.memory = self.memory.with_denied(str(change.key), sent_text(change), why, self._uptime)
         return not why
 
     def _write_rest(self) -> None:
@@ -105,11 +114,12 @@ class Writing:
         why = self._send(plan)
         if why and plan.patch is not None and plan.patch.annotations:
             if why_annotation := self._send(self._plan(_REST_OF_ANNOTATION)):
-                self.memory = self.memory.with_annotation_rejected(why_annotation, self._uptime)
+                self.memory = self.memory.with_denied(THE_ANNOTATION, THE_ANNOTATION, why_annotation, self._uptime)
             plan = self._plan(_REST)
             why = self._send(plan)
         if why and plan.patch is not None and plan.patch.condition is not None:
-            self.memory = self.memory.with_condition_rejected(condition_text(plan.patch.condition), why, self._uptime)
+            sent = condition_text(plan.patch.condition)
+            self.memory = self.memory.with_denied(THE_CONDITION, sent, why, self._uptime)
 
     def _send(self, plan: Plan) -> str:
         """Sends the plan's patch, if there is one. Returns why the API server rejects it; "" if it does not."""
@@ -128,6 +138,7 @@ class Writing:
             return f"the API server reports a conflict, but nobody has changed the Node: {e.reason}"
         self.has_written = True
         self.memory = self.memory.after_write(plan, plan.patch, stored, self._uptime)
-        self.written |= {change.key: change for change in plan.written_changes if change.key not in self.memory.denied}
+        accepted = [change for change in plan.written_changes if str(change.key) not in self.memory.denied]
+        self.written |= {change.key: change for change in accepted}
         self.state = stored
         return ""

@@ -74,7 +74,7 @@ class EventSources:
         self._credential_files = other_files
         watched = self._files()
         failed = self._collect(partial(source.set_paths, watched) for source in self._file_events())
-        return {PassReason.CREDENTIALS} | failed
+        return {PassReason.CONFIG} | failed
 
     def prepare_pass(self) -> set[PassReason]:
         """Call it before a pass. Returns the reasons for another pass."""

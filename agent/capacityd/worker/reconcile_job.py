@@ -21,6 +21,7 @@ from capacityd.model.reading import Reading, without_details
 from capacityd.model.reasons import PassReason
 from capacityd.model.waits import Wait, WaitReason
 from capacityd.node import CredentialsCache
+from capacityd.reconcile.denial import THE_CONDITION
 from capacityd.reconcile.inputs import Inputs
 from capacityd.reconcile.memory import MIN_INTERVAL
 from capacityd.reconcile.reconcile import Pass, PassEnd
@@ -134,7 +135,7 @@ class PassJob:
     def _status(self, end: PassEnd) -> PassStatus:
         """The status of the pass. All data of the Node comes from the last pass that has read the Node."""
         config, now, last = self._config, self.now(), self._last.status
-        denied = end.memory.condition_denied
+        denied = end.memory.denied.get(THE_CONDITION)
         status = replace(
             last,
             at=now,

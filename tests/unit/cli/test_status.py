@@ -39,7 +39,7 @@ def running(**changes: Any) -> ServiceFiles:
 
 
 UNCONFIGURED = Trouble(ConditionReason.CONFIGURATION_REJECTED, "kept, because nothing configures it", Key(NAME))
-RISEN = replace(kept(NAME, 4, 5, "the reading changed"), action=Action.SET)
+RISEN = replace(kept(NAME, 4, 5, "the reading differs"), action=Action.SET)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ RISEN = replace(kept(NAME, 4, 5, "the reading changed"), action=Action.SET)
             0,
             "(PID 812), healthy; Node n1\nlast pass 12 s ago (devices), Node read 2 h ago, written 2 ",
         ),
-        (passed(observe=True, changes=(RISEN,)), 0, "4            would be 5: the reading changed\n"),
+        (passed(observe=True, changes=(RISEN,)), 0, "4            would be 5: the reading differs\n"),
         (passed(changes=(kept(NAME, 3, 4),)), 0, "3         3            published as 4\n"),
         (running(overdue_at_uptime=0.0), 4, "! the next reconcile pass is overdue; the service may be stuck\n"),
         (running(error="refused"), 4, "\n\n! refused\n  → next attempt in 55 min or after an event\n"),

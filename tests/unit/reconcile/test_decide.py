@@ -11,17 +11,14 @@ from capacityd.model.node import ConditionReason, Stored
 from capacityd.model.plan import Action
 from capacityd.model.reading import Quantity, Reading
 from capacityd.reconcile.decide import decide
-from capacityd.reconcile.decision import Circumstances, Entry
-from tests.unit.reconcile.doubles import ABSENT, UNKNOWN, A
+from capacityd.reconcile.decision import Entry
+from capacityd.reconcile.inputs import Inputs
+from tests.unit.reconcile.doubles import ABSENT, UNKNOWN, A, B
 
 NOW = 1000.0
-HOLDS = Circumstances(uptime=NOW, lower_after=10.0)
-"""A reduction is held back."""
-OVER = replace(HOLDS, lower_since={Key(A): NOW - 10.0})
-"""A reduction has been due for exactly `lower_after`."""
-NO_LIST = replace(OVER, device_plugins=None)
-PLUGIN = replace(OVER, device_plugins={A})
-EMPTY = replace(OVER, removes_unconfigured=False)
+INPUTS = Inputs(readings={B: ABSENT}, uptime=NOW, lower_after=10.0)
+EMPTY = replace(INPUTS, readings={})
+"""Nothing is configured, so nothing is removed that nothing configures."""
 
 REFUSED, UNKNOWN_READING = ConditionReason.REFUSED, ConditionReason.UNKNOWN
 REJECTED = ConditionReason.CONFIGURATION_REJECTED
@@ -39,12 +36,16 @@ class Case:
     action: Action
     then: int | None
     """The number in the annotation afterwards."""
-    circumstances: Circumstances = HOLDS
     desired: int | None = None
     """What is written."""
     trouble: ConditionReason | None = None
     adopts: bool = False
     annotated: int | None = None
+    over: bool = False
+    """Whether a reduction has been due for exactly `lower_after`, so that it is not held back any more."""
+    plugins: bool | None = False
+    """Whether a device plugin has registered the name; None: the list is unreadable."""
+    inputs: Inputs = INPUTS
 
 
 KEEP, SET, REMOVE, HOLD, REFUSE = Action.KEEP, Action.SET, Action.REMOVE, Action.HOLD, Action.REFUSE
@@ -64,7 +65,7 @@ CASES = {
     "as published": Case(4, 4, "4", KEEP, 4),
     "raised at once": Case(5, 4, "4", SET, 5, desired=5),
     "lowered late": Case(3, 4, "4", HOLD, 4),
-    "lowered after the delay": Case(3, 4, "4", SET, 3, OVER, desired=3),
+    "lowered after the delay": Case(3, 4, "4", SET, 3, desired=3, over=True),
     "lowered to 0 late": Case(0, 4, "4", HOLD, 4),
     "not below what is stored": Case(3, 4, "2", SET, 3, desired=3),
     "not below a kubelet's zero": Case(3, 4, "0", SET, 3, desired=3),
@@ -85,34 +86,34 @@ CASES = {
     "unknown restores what is missing": Case(UNKNOWN, 4, "-", SET, 4, desired=4, trouble=UNKNOWN_READING),
     # absent, or not configured
     "absent": Case(ABSENT, 4, "4", HOLD, 4),
-    "absent for long": Case(ABSENT, 4, "4", REMOVE, None, OVER),
-    "absent for long, zeroed": Case(ABSENT, 4, "0", REMOVE, None, OVER),
+    "absent for long": Case(ABSENT, 4, "4", REMOVE, None, over=True),
+    "absent for long, zeroed": Case(ABSENT, 4, "0", REMOVE, None, over=True),
     "absent, zeroed": Case(ABSENT, 4, "0", SET, 4, desired=4),
     "absent and gone": Case(ABSENT, 4, "-", KEEP, None),
     "absent, allocatable left": Case(ABSENT, 4, "-/4", REMOVE, None),
     "absent, and another's number": Case(ABSENT, 4, "9", KEEP, None),
-    "absent, and the annotated number": Case(ABSENT, 4, "3", REMOVE, None, OVER, annotated=3),
+    "absent, and the annotated number": Case(ABSENT, 4, "3", REMOVE, None, annotated=3, over=True),
     "not configured": Case(None, 4, "4", HOLD, 4),
-    "not configured for long": Case(None, 4, "4", REMOVE, None, OVER),
+    "not configured for long": Case(None, 4, "4", REMOVE, None, over=True),
     "not configured gets no number": Case(None, 4, "0", HOLD, 4),
     "not configured gets no allocatable": Case(None, 4, "4/1", HOLD, 4),
     "not configured, and the annotated number": Case(None, 4, "3", HOLD, 3, annotated=3),
     "not configured, and another's number": Case(None, 4, "9", KEEP, None),
-    "an empty configuration removes nothing": Case(None, 4, "4", KEEP, 4, EMPTY, trouble=REJECTED),
-    "an empty configuration restores nothing": Case(None, 4, "0", KEEP, 4, EMPTY, trouble=REJECTED),
-    "an incomplete configuration removes what is absent": Case(ABSENT, 4, "4", REMOVE, None, EMPTY),
+    "an empty configuration removes nothing": Case(None, 4, "4", KEEP, 4, trouble=REJECTED, inputs=EMPTY),
+    "an empty configuration restores nothing": Case(None, 4, "0", KEEP, 4, trouble=REJECTED, inputs=EMPTY),
+    "an incomplete configuration removes what is absent": Case(ABSENT, 4, "4", REMOVE, None, inputs=EMPTY, over=True),
     # device plugins
-    "a plugin's name": Case(4, 4, "4", REFUSE, None, PLUGIN, trouble=REFUSED),
-    "a plugin's name that nothing wants": Case(None, 4, "4", KEEP, None, PLUGIN),
-    "no list: as published": Case(4, 4, "4", KEEP, 4, NO_LIST),
-    "no list: raised": Case(5, 4, "4", SET, 5, NO_LIST, desired=5),
-    "no list: first published": Case(4, None, "-", SET, 4, NO_LIST, desired=4),
-    "no list: missing": Case(4, 4, "-", SET, 4, NO_LIST, desired=4),
-    "no list: nothing adopted": Case(4, None, "9", REFUSE, None, NO_LIST, trouble=REFUSED, adopts=True),
-    "no list: a changed number": Case(4, 4, "9", REFUSE, 4, NO_LIST, trouble=REFUSED),
-    "no list: a zeroed number": Case(4, 4, "0", REFUSE, 4, NO_LIST, trouble=REFUSED),
-    "no list: less allocatable": Case(4, 4, "4/1", REFUSE, 4, NO_LIST, trouble=REFUSED),
-    "no list: a published 0": Case(0, 0, "0", KEEP, 0, NO_LIST),
+    "a plugin's name": Case(4, 4, "4", REFUSE, None, trouble=REFUSED, plugins=True),
+    "a plugin's name that nothing wants": Case(None, 4, "4", KEEP, None, plugins=True),
+    "no list: as published": Case(4, 4, "4", KEEP, 4, plugins=None),
+    "no list: raised": Case(5, 4, "4", SET, 5, desired=5, plugins=None),
+    "no list: first published": Case(4, None, "-", SET, 4, desired=4, plugins=None),
+    "no list: missing": Case(4, 4, "-", SET, 4, desired=4, plugins=None),
+    "no list: nothing adopted": Case(4, None, "9", REFUSE, None, trouble=REFUSED, adopts=True, plugins=None),
+    "no list: a changed number": Case(4, 4, "9", REFUSE, 4, trouble=REFUSED, plugins=None),
+    "no list: a zeroed number": Case(4, 4, "0", REFUSE, 4, trouble=REFUSED, plugins=None),
+    "no list: less allocatable": Case(4, 4, "4/1", REFUSE, 4, trouble=REFUSED, plugins=None),
+    "no list: a published 0": Case(0, 0, "0", KEEP, 0, plugins=None),
 }
 
 
@@ -127,8 +128,17 @@ def stored(text: str) -> Stored:
 def test_a_resource(case: Case) -> None:
     reading = Quantity(case.reading) if isinstance(case.reading, int) else case.reading
     annotated = case.published if case.annotated is None else case.annotated
-    entry = Entry(Key(A), reading, case.published, annotated, stored(case.stored), adopts=case.adopts)
-    decision = decide(entry, case.circumstances)
+    entry = Entry(
+        Key(A),
+        reading,
+        case.published,
+        annotated,
+        stored(case.stored),
+        adopts=case.adopts,
+        lower_since=NOW - 10.0 if case.over else None,
+        is_plugins=case.plugins,
+    )
+    decision = decide(entry, case.inputs)
     trouble = decision.trouble.reason if decision.trouble else None
     assert (decision.action, decision.published, trouble) == (case.action, case.then, case.trouble), decision.reason
     if case.action is SET:
@@ -154,29 +164,30 @@ def test_a_label(
 ) -> None:
     """A label stops no pod, so it needs no delay. No kubelet writes it, so a 0 is another writer's."""
     reading = None if number is None else Quantity(number)
-    decision = decide(Entry(LABEL, reading, published, published, Stored(value, value)), HOLDS)
+    decision = decide(Entry(LABEL, reading, published, published, Stored(value, value)), INPUTS)
     assert (decision.action, decision.published) == (action, then)
 
 
 def test_a_label_of_an_unknown_resource_stays_without_a_trouble_of_its_own() -> None:
-    decision = decide(Entry(LABEL, UNKNOWN, 4, 4, Stored("4", "4")), HOLDS)
+    decision = decide(Entry(LABEL, UNKNOWN, 4, 4, Stored("4", "4")), INPUTS)
     assert (decision.action, decision.published, decision.trouble) == (KEEP, 4, None)
 
 
 REASONS = {
-    "first published": (4, None, "-", False),
-    "the reading changed": (5, 4, "4", False),
-    "the configuration changed": (5, 4, "4", True),
-    "restored: another writer wrote 9": (5, 4, "9", True),
-    "restored: another writer set allocatable to 1": (4, 4, "4/1", False),
-    "restored: something else set it to 0 (a kubelet restart?)": (4, 4, "0", False),
-    "missing from the Node, although 4 was published": (4, 4, "-", False),
+    "newly published": (4, None, "-", False),
+    "the reading differs": (5, 4, "4", False),
+    "the configuration differs": (5, 4, "4", True),
+    "restored: the Node had 9 instead of 4": (5, 4, "9", True),
+    "restored: the Node had 4 (allocatable 1) instead of 4": (4, 4, "4/1", False),
+    "restored: the Node had 0 instead of 4 (a kubelet restart?)": (4, 4, "0", False),
+    "restored: the Node had none instead of 4": (4, 4, "-", False),
 }
 
 
 @pytest.mark.parametrize(("reason", "case"), REASONS.items())
-def test_the_reason_for_a_write_is_honest(reason: str, case: tuple[int, int | None, str, bool]) -> None:
-    number, published, text, is_new = case
-    circumstances = replace(HOLDS, is_new_configuration=is_new)
-    decision = decide(Entry(Key(A), Quantity(number), published, published, stored(text)), circumstances)
-    assert decision.reason == reason
+def test_the_reason_for_a_write_says_only_what_a_pass_sees(
+    reason: str, case: tuple[int, int | None, str, bool]
+) -> None:
+    number, published, text, is_reconfigured = case
+    entry = Entry(Key(A), Quantity(number), published, published, stored(text), is_reconfigured=is_reconfigured)
+    assert decide(entry, INPUTS).reason == reason

@@ -241,13 +241,23 @@ def test_a_policy_that_denies_the_condition_does_not_deny_the_numbers(service: S
     service.node.denies = lambda patch: "no condition" if patch.condition else ""
     service.make_pass(1000.0, a=FOUR)
     assert (service.node.numbers, service.node.state.conditions) == ({A: "4"}, ())
-    assert not service.memory.denied
+    assert service.memory.denied.keys() == {"condition"}
     attempts = service.node.attempts
     service.make_pass(1010.0, a=FOUR)
     assert service.node.attempts == attempts
     service.node.denies = lambda _: ""
     service.make_pass(1060.0, a=FOUR)
     assert service.node.condition == TRUE
+
+
+def test_a_denied_condition_that_nothing_wants_any_more_is_not_denied_any_more(service: Service) -> None:
+    service.make_pass(1000.0, a=FOUR)
+    service.node.denies = lambda patch: "no condition" if patch.condition else ""
+    service.make_pass(1010.0, a=UNKNOWN)
+    end = service.make_pass(1020.0, a=FOUR)
+    assert [wait.until for wait in end.waits] == [1070.0]
+    service.make_pass(1070.0, a=FOUR)
+    assert not service.memory.denied
 
 
 def test_annotations_without_room_leave_the_condition(service: Service) -> None:
@@ -555,13 +565,13 @@ def test_events_tell_each_published_change_and_each_change_of_what_the_condition
     service.make_pass(1100.0, a=Quantity(3), b=FOUR)
     lowered = "; pods that no longer fit are stopped at the kubelet's next start"
     assert [(event.type, event.reason, event.message) for event in service.node.events] == [
-        ("Normal", "CapacityChanged", f"{A}: none → 4 (first published)"),
+        ("Normal", "CapacityChanged", f"{A}: none → 4 (newly published)"),
         ("Normal", "Published", "all configured resources are published"),
-        ("Normal", "CapacityChanged", f"{A}: 4 → 5 (the reading changed)"),
-        ("Normal", "CapacityChanged", f"{A}: 5 → 3 (the reading changed){lowered}"),
+        ("Normal", "CapacityChanged", f"{A}: 4 → 5 (the reading differs)"),
+        ("Normal", "CapacityChanged", f"{A}: 5 → 3 (the reading differs){lowered}"),
         ("Warning", "Unknown", f"unknown: {A}: busy"),
         ("Warning", "Unknown", f"unknown: {A}, {B}: busy"),
-        ("Normal", "CapacityChanged", f"{B}: none → 4 (first published)"),
+        ("Normal", "CapacityChanged", f"{B}: none → 4 (newly published)"),
         ("Normal", "Published", "all configured resources are published"),
     ]
 

@@ -255,7 +255,7 @@ def test_watching_new_credentials_loses_no_event() -> None:
     sources.watch(ServiceConfig(("usb",)))
     sender.send("add", "/devices/usb1/1-1", "usb")
     token = "/run/token"
-    for expected in ({PassReason.CREDENTIALS}, set()):
+    for expected in ({PassReason.CONFIG}, set()):
         assert sources.watch_credentials([token]) == expected
     Path(token).touch()
-    assert sources.drain(sources.filenos()) == {PassReason.DEVICES, PassReason.CREDENTIALS}
+    assert sources.drain(sources.filenos()) == {PassReason.DEVICES, PassReason.CONFIG}

@@ -45,7 +45,7 @@ def test_changes_refusals_and_what_is_held_back_are_logged(worker: Worker) -> No
     worker.make_pass(1000.0, "start", a=FOUR, b=FOUR)
     assert logged(worker) == [CHANGED, WRONG]
     changed, refused = worker.entries
-    assert changed.fields == {"NODE": "n1"} | fields("none", "4", "first published")
+    assert changed.fields == {"NODE": "n1"} | fields("none", "4", "newly published")
     assert refused.message == f"{B}: refused: not published by capacityd; adopt = true takes it over"
     assert refused.fields == {"NODE": "n1", "RESOURCE": B, "CONDITION_REASON": "Refused"}
     for at, kinds in ((1020.0, [HELD]), (1030.0, []), (1050.0, [CHANGED]), (1060.0, [])):

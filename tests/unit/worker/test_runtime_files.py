@@ -43,12 +43,9 @@ MEMORY = Memory(
     left="0a1b",
     lower_since={Key(A): 5.0},
     unknown_since={B: 6.0},
-    plugins_unknown_since=6.0,
     writes=(1.0, 2.0),
     restored=(3.0,),
-    denied={Key(B): Denial("7", "a policy", 7.5, 8.0)},
-    annotation_denied=Denial("annotation", "a policy", 7.5, 8.0),
-    condition_denied=Denial("True", "a policy", 7.5, 8.0),
+    denied={B: Denial("7", "a policy", 7.5, 8.0), "condition": Denial("True", "a policy", 7.5, 8.0)},
     condition_about=("Denied", B),
     settled="0c1d",
 )

@@ -20,7 +20,7 @@ from markdown import code, escaped, for_man, page, terms
 
 from capacityd import __version__
 from capacityd.cli.help import COMMAND_STATUSES, EXAMPLES, SIGNS, STATUSES
-from capacityd.cli.parser import command_parser
+from capacityd.cli.parser import command_parser, shared_options
 from kubectl_capacityd import help as kubectl_help
 from kubectl_capacityd import parser as kubectl_parser
 
@@ -37,9 +37,22 @@ class _Program(NamedTuple):
     statuses: Mapping[int, str]
     command_statuses: Mapping[str, Mapping[int, str]]
     """Command -> the exit statuses whose meaning is another one."""
+    shared: Sequence[argparse.Action]
+    """The options that several commands have."""
+    shared_about: str
+    """Where these options stand."""
 
 
-_AGENT = _Program("capacityd", command_parser(), EXAMPLES, SIGNS, STATUSES, COMMAND_STATUSES)
+_AGENT = _Program(
+    "capacityd",
+    command_parser(),
+    EXAMPLES,
+    SIGNS,
+    STATUSES,
+    COMMAND_STATUSES,
+    shared_options(),
+    "After the command, as its line shows:",
+)
 _KUBECTL = _Program(
     kubectl_parser.PROGRAM,
     kubectl_parser.command_parser(),
@@ -47,6 +60,8 @@ _KUBECTL = _Program(
     kubectl_help.SIGNS,
     kubectl_help.STATUSES,
     {},
+    [action for action in kubectl_parser.command_parser()._actions if action.option_strings],
+    "Before or after the command:",
 )
 _OUTPUT = (
     "Results go to standard output, everything else to standard error. In a table `-` stands for an empty cell, so "
@@ -125,7 +140,7 @@ def manual() -> str:
         "## NAME",
         "capacityd - publish a machine's static hardware as Kubernetes extended resources",
         "## SYNOPSIS",
-        "`capacityd` [OPTION]... COMMAND [OPTION]...",
+        "`capacityd` COMMAND [OPTION]...",
         "## DESCRIPTION",
         *map(escaped, words.ABOUT),
         "## COMMANDS",
@@ -205,13 +220,15 @@ def _narrow(example: str) -> str:
 
 def _commands(program: _Program) -> Iterator[str]:
     parser = program.parser
-    common = {action.dest for action in parser._actions}
+    common = {action.dest for action in program.shared}
     sub = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
     for listed in sub._choices_actions:
         name, about = listed.dest, listed.help or ""
-        own = [action for action in sub.choices[name]._actions if action.dest not in common]
+        usable = [action for action in sub.choices[name]._actions if action.dest != "help"]
+        own = [action for action in usable if action.dest not in common]
+        shared = [action for action in usable if action.dest in common]
         yield f"### {name}"
-        yield f"`{' '.join([program.name, name, *map(_usage, own)])}`"
+        yield f"`{' '.join([program.name, name, *map(_usage, (*own, *shared))])}`"
         yield escaped(f"{about[0].upper()}{about[1:]}.")
         if own:
             yield terms((_written(action), action.help or "") for action in own)
@@ -235,8 +252,8 @@ def _names(names: str) -> str:
 
 
 def _options(program: _Program) -> Iterator[str]:
-    yield "Before or after the command:"
-    yield terms((_written(a), a.help or "") for a in program.parser._actions if a.option_strings)
+    yield program.shared_about
+    yield terms((_written(action), action.help or "") for action in program.shared if action.dest != "command")
 
 
 def _written(action: argparse.Action) -> str:

@@ -93,9 +93,11 @@ def assert_the_detector_works(folder: Path) -> None:
         "links": {"/sys/class/watchdog/watchdog0": "../../devices/platform/iTCO_wdt.0/watchdog/watchdog0"},
     }
     (folder / "machine.json").write_text(json.dumps(machine))
-    capacityd = ("/usr/bin/python3", "-B", "-m", "capacityd", "--machine", "machine.json")
-    assert "watchdog0" in run(folder, *capacityd, "devices", "watchdog")
-    probed = json.loads(run(folder, *capacityd, "probe", "--json", "--config", "conf/examples/watchdog.toml"))
+    capacityd = ("/usr/bin/python3", "-B", "-m", "capacityd")
+    of_machine = ("--machine", "machine.json")
+    assert "watchdog0" in run(folder, *capacityd, "devices", "watchdog", *of_machine)
+    example = ("--config", "conf/examples/watchdog.toml")
+    probed = json.loads(run(folder, *capacityd, "probe", "--json", *of_machine, *example))
     assert [(r["name"], r["quantity"]) for r in probed["resources"]] == [("example.com/watchdog", 1)]
 
 

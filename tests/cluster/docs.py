@@ -19,7 +19,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -62,10 +62,12 @@ class Shell:
         (folder / "bin/kubectl").symlink_to(cluster.binaries["kubectl"])
         self.install(kubectl_capacityd(), "kubectl-capacityd")
 
-    def install(self, command: Iterable[str | Path], name: str = "capacityd") -> None:
-        """Makes a program of this name in this shell run this command."""
+    def install(self, command: Iterable[str | Path], name: str = "capacityd", options: Sequence[str] = ()) -> None:
+        """Makes a program of this name in this shell run this command. options: for the commands that have them."""
         script = self.folder / "bin" / name
-        script.write_text(f'#!/bin/sh\nexec {shlex.join(map(str, command))} "$@"\n')
+        program = shlex.join(map(str, command))
+        without_options = f'case "$1" in devices | record | status | --*) exec {program} "$@" ;; esac'
+        script.write_text(f'#!/bin/sh\n{without_options}\nexec {program} "$@" {shlex.join(options)}\n')
         script.chmod(0o755)
 
     def file(self, name: str, text: str) -> None:
@@ -141,8 +143,8 @@ class ClusterWorld:
             self._service = running = self._stack.enter_context(made)
             self._shell.hidden[str(running.kubeconfig)] = "/etc/kubernetes/kubelet.conf"
             options = [f"--config={self._shell.config}", f"--kubeconfig={running.kubeconfig}"]
-            running.command = [*capacityd(), *options, "run"]
-            self._shell.install(running.inside([*capacityd(), *options]))
+            running.command = [*capacityd(), "run", *options]
+            self._shell.install(running.inside(capacityd()), options=options)
         return self._service
 
     def kubelet(self) -> Kubelet:

@@ -247,7 +247,7 @@ def scene(cluster: Cluster, kinds: Collection[str]) -> Iterator[Scene]:
         _prepare(made, fresh="max_age" in kinds)
         if "inotify" in kinds:
             private = ["unshare", "--user", "--map-root-user"]
-            s.command = [*private, *capacityd(), "--config", s.config, "run"]
+            s.command = [*private, *capacityd(), "run", "--config", s.config]
         made.note(*made.numbers)
         with _refreshing(made):
             s.start()

@@ -42,7 +42,7 @@ class Service:
         self.config = folder / "capacityd.toml"
         make_reachable(folder)  # as /etc is, so that messages may quote the configuration
         self.runtime_directory = folder / "run"
-        self.command: Sequence[str | Path] = [*capacityd(), "--config", self.config, "run"]
+        self.command: Sequence[str | Path] = [*capacityd(), "run", "--config", self.config]
         self.python = CLIENT
         self.process: Daemon | None = None
         self.notifications = Notifications(folder / "notify")
@@ -111,7 +111,8 @@ class Service:
 
     def cli(self, *arguments: str, status: int | None = None) -> subprocess.CompletedProcess[str]:
         """Runs a command by hand on the same machine. status: the exit status that it must have (None: any)."""
-        command = self.inside([*capacityd(self.python), "--config", self.config, *arguments])
+        options = [] if arguments[0] == "status" else [f"--config={self.config}"]
+        command = self.inside([*capacityd(self.python), *arguments, *options])
         done = subprocess.run([*TIED_TO_US, *command], capture_output=True, text=True, timeout=PATIENCE)
         message = f"capacityd {' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
         assert status in (None, done.returncode), message

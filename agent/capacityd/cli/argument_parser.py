@@ -42,6 +42,8 @@ class ArgumentParser(argparse.ArgumentParser):
             if known is None:
                 hint = self._nearest(option) or "the options of a command stand after the command"
                 self.error(f"unrecognized arguments: {option}; {hint}")
+            if known.dest in ("help", "version"):
+                return  # the program ends there
             if known.nargs != 0 and not has_value:
                 next(words, "")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from capacityd.model.errors import UsageError
@@ -42,20 +41,8 @@ def options_of(parsed: argparse.Namespace) -> Options:
     """The options of the parsed command line."""
     # The parser stores each option under the name of its field in Selection or Options.
     values = dict(vars(parsed))
-    selection = Selection(**{field.name: values.pop(field.name) for field in fields(Selection)})
+    selection = Selection(**{field.name: values.pop(field.name, None) for field in fields(Selection)})
     return Options(selection=selection, **values)
-
-
-def refuse_other_sources(
-    selection: Selection, why: str, refused: Sequence[str] = ("machine", "node_file", "node_name")
-) -> None:
-    """Raises UsageError if one of the refused options is given, because the command reads something else.
-
-    why: the start of the message, which says what the command reads. refused: fields of Selection.
-    """
-    given = [f"--{name.replace('_', '-')}" for name in refused if getattr(selection, name) is not None]
-    if given:
-        raise UsageError(f"{why}: leave out {' and '.join(given)}")
 
 
 def refuse_combinations(options: Options, *, writes: bool) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from capacityd import __version__
 from capacityd.cli.argument_parser import ArgumentParser
@@ -21,39 +23,67 @@ COMMANDS = {
 }
 """Name -> the module, relative to the package, and a description. The module has a function with the command's name."""
 
-INTERNAL_COMMANDS = {"leftover": "cli.commands.leftover"}
-"""Name -> module, for a command that only the Debian package runs. --help does not list it."""
+_SHARED: dict[str, dict[str, Any]] = {
+    "--config": {
+        "metavar": "PATH",
+        "help": "read this configuration file or folder instead of the default ones",
+    },
+    "--machine": {"metavar": "FILE", "help": "read a recording (see record) instead of this machine"},
+    "--node-file": {
+        "metavar": "FILE",
+        "help": "read the Node from a JSON file instead of the API server; - is standard input",
+    },
+    "--kubeconfig": {"metavar": "FILE", "help": "use this kubeconfig instead of the kubelet's"},
+    "--node-name": {"metavar": "NAME", "help": "name of the Node, if capacityd cannot determine it"},
+    "--json": {"action": "store_true", "help": "print JSON"},
+}
+"""Option that several commands have -> its declaration."""
+
+_NOT_JSON = tuple(option for option in _SHARED if option != "--json")
+_SHARED_BY_COMMAND = {
+    "devices": ("--machine", "--json"),
+    "probe": tuple(_SHARED),
+    "plan": tuple(_SHARED),
+    "apply": tuple(_SHARED),
+    "withdraw": tuple(_SHARED),
+    "run": _NOT_JSON,
+    "record": ("--machine", "--json"),
+    "status": ("--json",),
+    "config": ("--config", "--kubeconfig", "--json"),
+}
+"""Command -> the options that it shares with others."""
 
 
 def command_parser() -> argparse.ArgumentParser:
     """Returns the parser. The manual and the shell completions are generated from it as well."""
-    # Common options may stand before or after the command. With SUPPRESS, a command's parser sets no defaults, which
-    # would replace the values of options before the command.
-    common = ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
-    _add_common(common)
     parser = ArgumentParser(
         prog="capacityd",
         description="Publishes this machine's static hardware as extended resources of its own\nKubernetes Node.",
         epilog=f"{program_epilog()}\n\nFor more: capacityd COMMAND --help, man capacityd, man capacityd.toml",
     )
-    # With parents=[common], this parser and the commands' parsers would share the objects of the options. Then
-    # set_defaults() below would set defaults for all parsers.
-    _add_common(parser)
     parser.add_argument("--version", action="version", version=f"capacityd {__version__}")
-    parser.set_defaults(config=None, machine=None, node_file=None, kubeconfig=None, node_name=None, json=False)
     commands = parser.add_subparsers(
         title="commands", prog="capacityd", dest="command", required=True, metavar="COMMAND"
     )
     subparsers = {
-        name: commands.add_parser(
-            name,
-            help=about,
-            description=about,
-            epilog=command_epilog(name),
-            parents=[common],
-        )
+        name: commands.add_parser(name, help=about, description=about, epilog=command_epilog(name))
         for name, (_, about) in COMMANDS.items()
     }
+    _add_own(subparsers)
+    for name, options in _SHARED_BY_COMMAND.items():
+        for option in options:
+            subparsers[name].add_argument(option, **_SHARED[option])
+    return parser
+
+
+def shared_options() -> Sequence[argparse.Action]:
+    """The options that several commands have, for the manual."""
+    parser = ArgumentParser()
+    return [parser.add_argument(option, **declaration) for option, declaration in _SHARED.items()]
+
+
+def _add_own(subparsers: Mapping[str, argparse.ArgumentParser]) -> None:
+    """Adds the options that only one command has."""
     devices = subparsers["devices"]
     probe = subparsers["probe"]
     record = subparsers["record"]
@@ -80,23 +110,3 @@ def command_parser() -> argparse.ArgumentParser:
         choices=["check", "show"],
         help="check: list all errors; show: the merged result",
     )
-    commands.add_parser("leftover", parents=[common])  # for the Debian package; hidden from --help
-    return parser
-
-
-def _add_common(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("common options, not useful for every command")
-    group.add_argument(
-        "--config",
-        metavar="PATH",
-        help="read this configuration file or folder instead of the default ones",
-    )
-    group.add_argument("--machine", metavar="FILE", help="read a recording (see record) instead of this machine")
-    group.add_argument(
-        "--node-file",
-        metavar="FILE",
-        help="read the Node from a JSON file instead of the API server; - is standard input",
-    )
-    group.add_argument("--kubeconfig", metavar="FILE", help="use this kubeconfig instead of the kubelet's")
-    group.add_argument("--node-name", metavar="NAME", help="name of the Node, if capacityd cannot determine it")
-    group.add_argument("--json", action="store_true", help="print JSON")

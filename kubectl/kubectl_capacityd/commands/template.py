@@ -12,7 +12,6 @@ from dataclasses import replace
 import yaml
 
 from capacityd.cli.configured import nothing_configured
-from capacityd.cli.options import refuse_other_sources
 from capacityd.cli.output.terminal import print_json, print_line, print_message
 from capacityd.config import load
 from capacityd.discovery.runner import probe
@@ -36,15 +35,21 @@ def template(options: ClusterOptions) -> int:
     Raises ConfigError and NodeError. Raises CapacitydError if no Node publishes anything. Raises UsageError if nothing
     is configured, or if the notation can't express a resource or requires another option.
     """
+    _require_one_source(options)
     return _of_nodes(options) if options.nodes else _of_machine(options)
+
+
+def _require_one_source(options: ClusterOptions) -> None:
+    """Raises UsageError for an option about a machine with --nodes, or about Nodes without it."""
+    if options.nodes and (options.config or options.machine or options.node_name):
+        raise UsageError("--nodes reads the Nodes of a cluster: leave out --config, --machine and --node-name")
+    of_nodes = (options.node_file, options.selector, options.by, options.context, options.kubeconfig)
+    if not options.nodes and any(of_nodes):
+        raise UsageError("--node-file, --kubeconfig, --context, -l and --by select Nodes: add --nodes")
 
 
 def _of_machine(options: ClusterOptions) -> int:
     """Does the work of template() for a node like this machine."""
-    if options.node_file is not None:
-        raise UsageError("template without --nodes is about a machine: leave out --node-file")
-    if options.selector or options.by is not None or options.context is not None:
-        raise UsageError("-l, --by and --context select Nodes: add --nodes")
     selection = Selection(config=options.config, machine=options.machine, node_name=options.node_name)
     notation = NOTATIONS[options.autoscaler]
     _check_instance_types(options, notation, required="the machine's instance type: --instance-type")
@@ -74,8 +79,6 @@ def _of_machine(options: ClusterOptions) -> int:
 
 def _of_nodes(options: ClusterOptions) -> int:
     """Does the work of template() for nodes like the Nodes of each group."""
-    selection = Selection(config=options.config, machine=options.machine, node_name=options.node_name)
-    refuse_other_sources(selection, "--nodes reads the Nodes of a cluster", refused=("machine", "config", "node_name"))
     notation = NOTATIONS[options.autoscaler]
     if options.by is None:
         _check_instance_types(

@@ -63,7 +63,7 @@ def run(
     options = [f"--kubeconfig={folder}/kubelet.conf", f"--config={folder}/conf.toml", "--node-name=n1"]
     selection = Selection(f"{folder}/conf.toml", kubeconfig=f"{folder}/kubelet.conf", node_name="n1")
     rest = {"fleet": [options[0], "fleet"], "worker": ["worker", *worker_arguments(folder, selection)[1:]]}
-    arguments: Sequence[str] = rest.get(command, [*options, command])
+    arguments: Sequence[str] = rest.get(command, [command, *options])
     environment = os.environ | {"RUNTIME_DIRECTORY": str(folder), "STATE_DIRECTORY": str(folder)}
     script = PROGRAM.replace("PROGRAM", "kubectl_capacityd" if command == "fleet" else "capacityd")
     program = [python, "-I", "-c", script, PATH, str(timeout), fault, *arguments]

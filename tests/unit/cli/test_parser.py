@@ -30,10 +30,8 @@ def node_file(tmp_path: Path) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("before", [True, False])
-def test_options_are_valid_before_and_after_the_command(before: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--machine", str(MACHINE), "--config", TOUR, "--json"]
-    assert run([*options, "probe"] if before else ["probe", *options]) == 0
+def test_a_recording_is_probed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["probe", "--machine", str(MACHINE), "--config", TOUR, "--json"]) == 0
     output = json.loads(capsys.readouterr().out)
     assert {r["name"]: r["quantity"] for r in output["resources"]} == {
         "example.com/dongle": 4,
@@ -138,8 +136,7 @@ def test_observe_forbids_apply(node_file: str, tmp_path: Path, capsys: pytest.Ca
         ("x", 'error: unknown command "x"; must be one of devices, '),
         ("plan --kubconfig x", 'unrecognized arguments: --kubconfig x; did you mean "--kubeconfig"?'),
         ("withdraw --dryrun", 'unrecognized arguments: --dryrun; did you mean "--dry-run"?'),
-        ("--machine x --jsn plan", 'unrecognized arguments: --jsn; did you mean "--json"?'),
-        ("--explain plan", "capacityd: error: unrecognized arguments: --explain; the options of a command stand after"),
+        ("--config x plan", "capacityd: error: unrecognized arguments: --config; the options of a command stand after"),
         ("probe example.com/x", "capacityd: error: unrecognized arguments: example.com/x"),
         ("config x", "argument check|show: invalid choice: 'x'"),
         ("devices scsi", 'unknown detector "scsi"; must be one of address, cpu, disk, filesystem, memory, nic, '),
@@ -149,18 +146,14 @@ def test_observe_forbids_apply(node_file: str, tmp_path: Path, capsys: pytest.Ca
         ("probe --config /nowhere", "/nowhere"),
         ("probe --as-service --machine x.json", "--as-service reads this machine: it cannot be combined with"),
         ("plan --node-file n.json --kubeconfig k", "replaces the API server"),
-        ("--confg x plan", 'unrecognized arguments: --confg; did you mean "--config"?'),
-        ("--json --expln probe", "unrecognized arguments: --expln"),
-        ("status --machine x.json", "status is about the service on this machine: leave out --machine"),
-        ("status --node-file n.json --node-name n1", "leave out --node-file and --node-name"),
+        ("status --machine x.json", "unrecognized arguments: --machine x.json"),
     ],
 )
 def test_a_usage_error_is_explained_and_exits_with_status_2(
     command: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = [] if "--config /" in command else ["--config", TOUR]
     try:
-        exit_status: object = run([*command.split(), *config])
+        exit_status: object = run(command.split())
     except SystemExit as e:  # argparse exits this way
         exit_status = e.code
     assert exit_status == 2

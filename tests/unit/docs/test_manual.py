@@ -158,9 +158,9 @@ def test_shells_complete_commands_options_and_files(name: str, tmp_path: Path) -
         for typed, words in {
             "dev\t": ["devices"],
             "devices file\t": ["devices", "filesystem"],
-            "--js\t st\t": ["--json", "status"],
+            "stat\t --js\t": ["status", "--json"],
             "config sh\t": ["config", "show"],
-            "--machine a\t pro\t": ["--machine", "a file.json", "probe"],
+            "prob\t --machine a\t": ["probe", "--machine", "a file.json"],
             "prob\t --expl\t": ["probe", "--explain"],
         }.items():
             os.write(terminal, f"capacityd {typed}\n".encode())

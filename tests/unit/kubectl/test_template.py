@@ -112,10 +112,8 @@ def test_a_notation_that_cannot_carry_a_name_says_so(notation: str, names: list[
     [
         (["karpenter"], "karpenter requires the machine's instance type: --instance-type"),
         (["aws", "--instance-type", "a"], "aws does not use instance types: leave out --instance-type"),
-        (["aws", "--node-file", "n.json"], "template without --nodes is about a machine: leave out --node-file"),
-        (["aws", "--context", "prod"], "-l, --by and --context select Nodes: add --nodes"),
-        (["aws", "-l", "pool=a"], "-l, --by and --context select Nodes: add --nodes"),
-        (["aws", "--by", "pool"], "-l, --by and --context select Nodes: add --nodes"),
+        (["aws", "--node-file", "n.json"], "-l and --by select Nodes: add --nodes"),
+        (["aws", "-l", "pool=a"], "-l and --by select Nodes: add --nodes"),
         (["aws", "--resource", "example.com/x"], 'no resource "example.com/x" is configured; must be one of'),
     ],
 )

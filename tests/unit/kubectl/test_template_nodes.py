@@ -139,8 +139,7 @@ def test_one_resource_of_several_can_be_chosen(reads: Reads, capsys: pytest.Capt
         (["karpenter"], [], 2, "karpenter requires what the NodeOverlay is about: --by LABEL, such as karpenter.sh"),
         (["karpenter", "--by", "a", "--instance-type", "b"], [], 2, "leave out --instance-type"),
         (["aws", "--instance-type", "b"], [], 2, "aws does not use instance types: leave out --instance-type"),
-        (["aws", "--machine", "m"], [], 2, "--nodes reads the Nodes of a cluster: leave out --machine"),
-        (["aws", "--config", "c"], [], 2, "--nodes reads the Nodes of a cluster: leave out --config"),
+        (["aws", "--machine", "m"], [], 2, "--nodes reads the Nodes of a cluster: leave out --config, --machine"),
         (["aws", "--node-file", "n", "-l", "a"], [], 2, "-l needs a cluster"),
         (["azure"], [several("n1", a_b=1)], 2, 'azure: example.com/a_b contains "_"'),
         (

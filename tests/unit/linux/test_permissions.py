@@ -73,10 +73,11 @@ def test_commands_say_why_the_service_may_not_read_a_file(file: Path, tmp_path: 
     """A command without capabilities (like the service) fails and names the file. A command with capabilities warns."""
     file.chmod(0o040)
     (tmp_path / "capacityd.toml").write_text(f'[kubernetes]\nkubeconfig = "{file}"\n')
-    capacityd = ["/usr/bin/python3", "-m", "capacityd", "--config", str(tmp_path / "capacityd.toml")]
-    plan = [*AS_SERVICE, *capacityd, "plan"]
+    capacityd = ["/usr/bin/python3", "-m", "capacityd"]
+    options = ["--config", str(tmp_path / "capacityd.toml")]
+    plan = [*AS_SERVICE, *capacityd, "plan", *options]
     in_plan = f"{file} (owner root, mode 0040) is not readable by the service"
     in_check = f"the sandbox of capacityd.service hides {file}"
-    for command, status, why in ((plan, 3, in_plan), ([*capacityd, "config", "check"], 0, in_check)):
+    for command, status, why in ((plan, 3, in_plan), ([*capacityd, "config", "check", *options], 0, in_check)):
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT / "agent")
         assert (done.returncode, why in done.stderr) == (status, True), done.stderr

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from capacityd.cli.options import Options, refuse_other_sources
+from capacityd.cli.options import Options
 from capacityd.cli.output.problems import problems_in
 from capacityd.cli.output.resource_rows import resource_rows
 from capacityd.cli.output.status import print_status
@@ -25,11 +25,7 @@ from capacityd.worker.pass_state import PassStatus
 
 
 def status(options: Options) -> int:
-    """Prints the service's state. Returns exit status 1 if the service is not running, 4 if there is a problem.
-
-    Raises UsageError for an option that selects another machine or Node.
-    """
-    refuse_other_sources(options.selection, "status is about the service on this machine")
+    """Prints the service's state. Returns exit status 1 if the service is not running, 4 if there is a problem."""
     now = time.time()
     unit = unit_state(UNIT)
     current_uptime = uptime()

@@ -17,18 +17,18 @@ class ArgumentParser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **options)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """Parses as argparse does. If an unknown option is similar to a known option, ends the program with an error
-        that suggests the known option.
+        """Parses as argparse does. Ends the program with an error about an unknown argument, which suggests the nearest
+        option.
 
-        argparse calls this method of the program's parser, and of the command's parser. Each suggests its own options.
+        argparse calls this method of the program's parser, and of the command's parser. Each shows its own options.
         """
         if self._subparsers is not None:
             self._refuse_unknown_before_command(args)
         parsed, unknown = super().parse_known_args(args, namespace)
-        for argument in unknown:
-            if hint := self._nearest(argument):
-                self.error(f"unrecognized arguments: {' '.join(unknown)}; {hint}")
-        return parsed, unknown
+        if unknown:
+            hints = [hint for argument in unknown if (hint := self._nearest(argument))]
+            self.error("; ".join([f"unrecognized arguments: {' '.join(unknown)}", *hints[:1]]))
+        return parsed, []
 
     def _refuse_unknown_before_command(self, arguments: Sequence[str]) -> None:
         """Ends the program with an error if it does not know an option before the command: argparse would take the

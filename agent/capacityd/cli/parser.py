@@ -69,10 +69,15 @@ def command_parser() -> argparse.ArgumentParser:
         name: commands.add_parser(name, help=about, description=about, epilog=command_epilog(name))
         for name, (_, about) in COMMANDS.items()
     }
+    # A command prints one format.
+    formats = {name: subparsers[name].add_mutually_exclusive_group() for name in ("devices", "plan")}
+    formats["devices"].add_argument("--toml", action="store_true", help="print a commented starter configuration")
+    formats["plan"].add_argument("--patch", action="store_true", help="print the patch instead, for kubectl patch")
     _add_own(subparsers)
     for name, options in _SHARED_BY_COMMAND.items():
         for option in options:
-            subparsers[name].add_argument(option, **_SHARED[option])
+            group = formats.get(name, subparsers[name]) if option == "--json" else subparsers[name]
+            group.add_argument(option, **_SHARED[option])
     return parser
 
 
@@ -84,16 +89,15 @@ def shared_options() -> Sequence[argparse.Action]:
 
 def _add_own(subparsers: Mapping[str, argparse.ArgumentParser]) -> None:
     """Adds the options that only one command has."""
-    devices = subparsers["devices"]
     probe = subparsers["probe"]
     record = subparsers["record"]
-    devices.add_argument("detector", nargs="?", metavar="DETECTOR", help="list only the devices of this detector")
-    devices.add_argument("--toml", action="store_true", help="print a commented starter configuration")
+    subparsers["devices"].add_argument(
+        "detector", nargs="?", metavar="DETECTOR", help="list only the devices of this detector"
+    )
     probe.add_argument("--explain", action="store_true", help="show for each device why it counts or does not")
     probe.add_argument(
         "--as-service", action="store_true", help="run in the service's sandbox, to get the same result as the service"
     )
-    subparsers["plan"].add_argument("--patch", action="store_true", help="print the patch instead, for kubectl patch")
     subparsers["withdraw"].add_argument("--dry-run", action="store_true", help="show what would be removed")
     record.add_argument(
         "file",

@@ -18,6 +18,7 @@ from capacityd.node.documents.patch import patched
 from capacityd.node.errors import reason_of
 
 _STANDARD_INPUT = "-"
+_REMEDY = "save a Node with `kubectl get node NAME -o json`"
 
 
 def read_json(path: str) -> Any:
@@ -92,7 +93,7 @@ class FileNode:
         try:
             state = node_state(document)
         except InvalidDocument as e:
-            raise NodeFileUnusable(f"{shown(self._path)}: {e}") from e
+            raise NodeFileUnusable(f"{shown(self._path)}: {e}; {_REMEDY}") from e
         if self._node_name not in (None, state.name):
             raise NodeFileUnusable(
                 f'{shown(self._path)}: it is the Node "{state.name}", but node_name is "{self._node_name}": save that '
@@ -102,7 +103,15 @@ class FileNode:
 
     def _load(self) -> Any:
         if self._path != _STANDARD_INPUT:
-            return read_json(self._path)
+            return _read_node(self._path)
         if self._input is None:
-            self._input = read_json(self._path)
+            self._input = _read_node(self._path)
         return self._input
+
+
+def _read_node(path: str) -> Any:
+    """The JSON of a saved Node. Raises NodeFileUnusable."""
+    try:
+        return read_json(path)
+    except NodeFileUnusable as e:
+        raise NodeFileUnusable(f"{e}; {_REMEDY}") from e

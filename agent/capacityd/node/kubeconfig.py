@@ -112,7 +112,7 @@ class Kubeconfig:
 
     def _access(self, plugin_timeout: float | None, name: str) -> ClusterAccess:
         if not name:
-            raise self._error("contains no current-context")
+            raise self._error("contains no current-context: choose one with `kubectl config use-context`")
         context = self._entry("context", name)
         cluster = self._entry("cluster", self._value(context, "cluster") or "")
         user_name = self._value(context, "user") or ""
@@ -150,7 +150,7 @@ class Kubeconfig:
 
     def _mapping(self, value: object, name: str) -> _Entry:
         if not isinstance(value, dict):
-            raise self._error(f"is invalid: {name} is not a mapping")
+            raise self._error(f"is invalid: {name} is not a mapping; is it a kubeconfig?")
         return value
 
     def _value(self, entry: _Entry, key: str) -> Any:
@@ -166,7 +166,7 @@ class Kubeconfig:
         for entry in self._value(self._content, f"{kind}s") or []:
             if isinstance(entry, dict) and entry.get("name") == name:
                 return self._mapping(entry.get(kind) or {}, kind)
-        which = "that is selected" if kind == "context" else "that its context names"
+        which = "with the name of its current-context" if kind == "context" else "that its context names"
         may_be_in_other_file = self._files.trust is None and kind != "context"
         advice = " (`kubectl config view --flatten` merges the files of KUBECONFIG into one)"
         raise self._error(f"has no {kind} {which}{advice if may_be_in_other_file else ''}")

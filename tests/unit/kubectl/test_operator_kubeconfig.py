@@ -60,7 +60,7 @@ def test_in_a_list_of_files_the_first_with_a_context_counts(tmp_path: Path, monk
         monkeypatch.setenv("KUBECONFIG", os.pathsep.join(files))
         assert load_operators(None).token == token, files
     monkeypatch.setenv("KUBECONFIG", os.pathsep.join((first, second)))
-    with pytest.raises(NodeUnauthorized, match="first has no context that is selected"):
+    with pytest.raises(NodeUnauthorized, match="first has no context with the name of its current-context"):
         load_operators(None)
     monkeypatch.setenv("KUBECONFIG", os.pathsep.join((missing, missing)))
     with pytest.raises(CredentialsMissing, match=r"missing and .*missing \(KUBECONFIG\)"):

@@ -129,7 +129,7 @@ WRONG: list[Any] = [
     *[(text, "is not valid YAML") for text in ("[" * 600, f"current-context: !!bool {SECRET}")],
     ({"kind": "Config"}, "contains no current-context"),
     (config() | {"current-context": ["c"]}, "current-context is not text"),
-    (config(contexts=[]), "has no context that is selected"),
+    (config(contexts=[]), "has no context with the name of its current-context"),
     (config(contexts="c"), "is invalid: contexts is not a list"),
     (config(contexts=[{"name": "c", "context": []}]), "has no cluster that its context names"),
     (config(clusters=[]), "has no cluster that its context names"),

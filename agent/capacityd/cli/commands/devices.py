@@ -22,8 +22,6 @@ def devices(options: Options) -> int:
 
     If devices could not be listed, says so on standard error and returns exit status 4.
     """
-    if options.toml and options.json:
-        raise UsageError("--toml and --json cannot be combined")
     detectors = _detectors(options.detector)
     host = host_of(options.selection)
     found = find_all(host, detectors)

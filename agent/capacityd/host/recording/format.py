@@ -44,7 +44,7 @@ def read_recording(path: str) -> Recording:
     if recording == {}:
         raise UsageError(f"{path}: contains no recorded machine; write one with `capacityd record FILE`")
     if not isinstance(recording, dict) or not set(recording) <= set(RECORDING_PARTS):
-        raise UsageError(f"{path}: is not a recording; a recording has the parts {', '.join(RECORDING_PARTS)}")
+        raise UsageError(f"{path}: is not a recording; `capacityd record FILE` writes one")
     for part, value in recording.items():
         if not _is_valid(part, value):
             raise UsageError(f'{path}: the content of its part "{part}" is not valid')

@@ -281,7 +281,7 @@ def test_the_report_names_the_file_and_warns_of_kept_serial_numbers(
         (b"{", "is not JSON"),
         (b"\xff{}", "is not JSON"),
         (b"[" * 100_000, "is not JSON"),
-        (b'{"x": 1}', "is not a recording; a recording has the parts"),
+        (b'{"x": 1}', "is not a recording; `capacityd record FILE` writes one"),
         (b"{}", "contains no recorded machine; write one with `capacityd record FILE`"),
         (gzip.compress(b"{}", mtime=0)[:-9], "is truncated"),
         (gzip.compress(b"{}" * 100, mtime=0)[:10] + b"\xff" * 20, "could not be read"),

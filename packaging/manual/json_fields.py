@@ -96,7 +96,6 @@ FIELDS: dict[str, tuple[Field, ...]] = {
         Field("configuration_errors", "list", "errors of the configuration"),
         Field("previous_configuration_active", "true or false", "after a rejected reload"),
         *_TROUBLES,
-        Field("condition_denied", "text", 'why the API server does not store the condition; "" if it does'),
         Field("waits[].reason", "text", f"why a later pass is due, the earliest first: {_words(WaitReason)}"),
         Field("waits[].name, waits[].kind", "text or null", "the resource or label that waits; null if the Node does"),
         Field("waits[].until", "number", "when it is due, in seconds since 1970"),

@@ -9,8 +9,8 @@ from capacityd.model.plan import Trouble
 
 _MAX_MESSAGE = 32_768
 """The limit of metav1.Condition in characters. The API server does not limit the conditions of a Node."""
-_MAX_TEXTS = (300, 150, 60, 0)
-"""Limits for the text about one key, in characters. The message uses the first limit with which it fits."""
+_MAX_TEXT = 300
+"""The limit of the text about a key, or about several keys in the same trouble, in characters."""
 
 
 def condition_of(troubles: Sequence[Trouble], now: float) -> Condition:
@@ -37,28 +37,21 @@ def is_heartbeat_due(node: NodeState, now: float, heartbeat_after: float | None)
 
 
 def _message(troubles: Sequence[Trouble]) -> str:
-    """The texts of all troubles, in at most _MAX_MESSAGE characters."""
-    messages = ["; ".join(_texts(troubles, max_text)) for max_text in _MAX_TEXTS]
-    fitting = [message for message in messages if len(message) <= _MAX_MESSAGE]
-    return fitting[0] if fitting else _shortened(messages[-1], _MAX_MESSAGE)
-
-
-def _texts(troubles: Sequence[Trouble], max_text: int) -> list[str]:
-    """A text for each group of troubles that differ only in their keys. max_text: one of _MAX_TEXTS."""
+    """A text for each group of troubles that differ only in their keys, in at most _MAX_MESSAGE characters."""
     groups: dict[tuple[ConditionReason, str], list[Trouble]] = {}
     for trouble in troubles:
         groups.setdefault((trouble.reason, _without_key(trouble)), []).append(trouble)
-    return [_text(shared, group, max_text) for (_, shared), group in groups.items()]
+    texts = [_text(shared, group) for (_, shared), group in groups.items()]
+    return _shortened("; ".join(texts), _MAX_MESSAGE)
 
 
-def _text(shared: str, group: Sequence[Trouble], max_text: int) -> str:
+def _text(shared: str, group: Sequence[Trouble]) -> str:
     """The text of a group of troubles. shared: what is wrong, with "…" in place of the keys' names."""
     first = group[0]
     if first.key is None:
-        return _shortened(shared, _MAX_TEXTS[0])
+        return _shortened(shared, _MAX_TEXT)
     names = ", ".join(str(trouble.key) for trouble in group)
-    why = _shortened(first.text if len(group) == 1 else shared, max_text)
-    return f"{first.problem}: {names}: {why}" if why else f"{first.problem}: {names}"
+    return f"{first.problem}: {names}: {_shortened(first.text if len(group) == 1 else shared, _MAX_TEXT)}"
 
 
 def _without_key(trouble: Trouble) -> str:
@@ -68,6 +61,4 @@ def _without_key(trouble: Trouble) -> str:
 
 def _shortened(text: str, limit: int) -> str:
     """The text, cut to this number of characters."""
-    if len(text) <= limit:
-        return text
-    return f"{text[: limit - 1]}…" if limit else ""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -64,11 +64,9 @@ class Memory:
     def published_on(self, node: NodeState) -> dict[Key, int]:
         """Key -> published number, from the Node's annotation and from this memory. The remembered number wins.
 
-        So a lost or altered annotation is restored, and a key that a restored etcd brings back is removed. If the
-        memory is not about this Node, only the annotation counts.
+        So a lost or altered annotation is restored, and a key that a restored etcd brings back is removed.
         """
-        annotated = published_in(node.annotation)
-        return {**annotated, **self.published} if self.uid == node.uid else annotated
+        return {**published_in(node.annotation), **self.published}
 
     def without_limits(self, uptime: float) -> Memory:
         """The memory after a reload, a start or new credentials. No earlier write or denial delays a write."""

@@ -65,7 +65,7 @@ class EventSources:
     def watch_credentials(self, files: Collection[str]) -> set[PassReason]:
         """Also watches these files with credentials, which may not exist yet.
 
-        Returns the reasons for a pass: CREDENTIALS if other files were watched before, because a new file may have
+        Returns the reasons for a pass: CONFIG if other files were watched before, because a new file may have
         changed before it was watched.
         """
         other_files = set(files) - self._config.files.keys()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from capacityd.linux import systemd
 from capacityd.linux.systemd import EntryKind, Priority
-from capacityd.model.node import CONDITION, ConditionReason
+from capacityd.model.node import ConditionReason
 from capacityd.model.plan import Action, Change, Trouble
 from capacityd.model.published import published_in
 from capacityd.model.reading import Absent, Unknown, reading_text
@@ -36,7 +36,6 @@ def pass_entries(end: PassEnd, status: PassStatus, last: PassStatus) -> Iterator
     if outcome is not None:
         yield from _changes(outcome)
         yield from _troubles(status, last)
-        yield from _denied_condition(status, last)
         yield from _warnings(outcome)
         has_changed = outcome.is_written and outcome.plan.written_changes
         if last.read_at is None and not has_changed:
@@ -69,16 +68,6 @@ def _troubles(status: PassStatus, last: PassStatus) -> Iterator[JournalEntry]:
 def _is_of_configuration(trouble: Trouble) -> bool:
     """Whether the trouble concerns the whole configuration. The check of the configuration logs such troubles."""
     return trouble.reason is ConditionReason.CONFIGURATION_REJECTED and trouble.key is None
-
-
-def _denied_condition(status: PassStatus, last: PassStatus) -> Iterator[JournalEntry]:
-    fields = {"NODE": status.node}
-    if status.condition_denied and not last.condition_denied:
-        message = f"Node {status.node}: the condition {CONDITION} is denied: {status.condition_denied}"
-        yield JournalEntry(EntryKind.CONDITION, Priority.WARNING, message, fields)
-    elif last.condition_denied and not status.condition_denied:
-        message = f"Node {status.node}: the condition {CONDITION} is stored again"
-        yield JournalEntry(EntryKind.CONDITION, Priority.NOTICE, message, fields)
 
 
 def _warnings(outcome: Outcome) -> Iterator[JournalEntry]:

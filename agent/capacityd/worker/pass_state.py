@@ -38,11 +38,9 @@ class PassStatus:
     changes: tuple[Change, ...] = ()
     """The plan's changes. Their stored and published numbers are those after the pass."""
     troubles: tuple[Trouble, ...] = ()
-    """What is wrong with the Node."""
+    """What is wrong with the Node. Also that the condition is denied, which the condition itself can't say."""
     condition: Condition | None = None
     """The condition on the Node; None if there is none."""
-    condition_denied: str = ""
-    """Why the API server does not store the condition; "" if it does."""
     succeeded_at: float | None = None
     """When a pass last ended without an error; None if no pass has."""
     read_at: float | None = None

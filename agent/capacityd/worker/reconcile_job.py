@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -14,8 +14,9 @@ from capacityd.host.kubelet import device_plugin_names
 from capacityd.linux.clock import BOOT_SECONDS, uptime
 from capacityd.model.errors import CapacitydError
 from capacityd.model.messages import JobRequest, Message, NodeToWatch, PassResult, Probed
-from capacityd.model.node import Node
+from capacityd.model.node import CONDITION, ConditionReason, Node
 from capacityd.model.options import Selection
+from capacityd.model.plan import Trouble
 from capacityd.model.published import published_in
 from capacityd.model.reading import Reading, without_details
 from capacityd.model.reasons import PassReason
@@ -23,7 +24,7 @@ from capacityd.model.waits import Wait, WaitReason
 from capacityd.node import CredentialsCache
 from capacityd.reconcile.denial import THE_CONDITION
 from capacityd.reconcile.inputs import Inputs
-from capacityd.reconcile.memory import MIN_INTERVAL
+from capacityd.reconcile.memory import MIN_INTERVAL, Memory
 from capacityd.reconcile.reconcile import Pass, PassEnd
 from capacityd.worker import journal, metrics_file, pass_memory, runtime_files, send_message
 from capacityd.worker.answer import answer_of
@@ -135,7 +136,6 @@ class PassJob:
     def _status(self, end: PassEnd) -> PassStatus:
         """The status of the pass. All data of the Node comes from the last pass that has read the Node."""
         config, now, last = self._config, self.now(), self._last.status
-        denied = end.memory.denied.get(THE_CONDITION)
         status = replace(
             last,
             at=now,
@@ -146,7 +146,6 @@ class PassJob:
             configuration=config.digest,
             expect=config.expectations(),
             waits=end.waits,
-            condition_denied=denied.text if denied else "",
             succeeded_at=last.succeeded_at if end.error else now,
         )
         outcome = end.outcome
@@ -161,7 +160,7 @@ class PassJob:
                 replace(change, stored=node.stored(change.key), published=published.get(change.key))
                 for change in outcome.plan.changes
             ),
-            troubles=outcome.plan.troubles,
+            troubles=(*outcome.plan.troubles, *_denied_condition(end.memory)),
             condition=node.condition,
             read_at=now,
             written_at=now if outcome.is_written else last.written_at,
@@ -204,3 +203,9 @@ class PassJob:
     def log(self, entries: Iterable[journal.JournalEntry]) -> None:
         """Writes entries to the journal."""
         journal.send(entries)
+
+
+def _denied_condition(memory: Memory) -> Iterator[Trouble]:
+    """The trouble of a denied condition, if there is one."""
+    if denial := memory.denied.get(THE_CONDITION):
+        yield Trouble(ConditionReason.DENIED, f"the condition {CONDITION} is denied: {denial.text}")

@@ -83,9 +83,9 @@ RISEN = replace(kept(NAME, 4, 5, "the reading differs"), action=Action.SET)
             "\n! the reconcile pass has been running for 45 s: it waits for the API s",
         ),
         (
-            passed(condition_denied="it is stored differently"),
+            passed(troubles=(Trouble(ConditionReason.DENIED, "the condition CapacityPublished is denied: why"),)),
             4,
-            "! the condition CapacityPublished is denied: it is stored differently\n  → look for ",
+            "! the condition CapacityPublished is denied: why\n  → look for ",
         ),
         (
             passed(troubles=(Trouble(ConditionReason.OVERWRITTEN, "another writer keeps changing it"),)),

@@ -12,6 +12,7 @@ from capacityd.cli.output.resource_rows import resource_rows
 from capacityd.model.errors import NodeMissing, NodeUnreachable
 from capacityd.model.fingerprint import fingerprint
 from capacityd.model.node import CONDITION, ConditionReason
+from capacityd.model.plan import Trouble
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.schema.config import Settings
 from tests.support.nodes import node
@@ -46,6 +47,9 @@ def test_a_pass_that_fails_keeps_what_is_known_of_the_node(worker: Worker) -> No
     assert [trouble.reason for trouble in after.troubles] == [ConditionReason.REFUSED]
 
 
+DENIED = Trouble(ConditionReason.DENIED, f"the condition {CONDITION} is denied: the condition is stored differently")
+
+
 @pytest.mark.parametrize("made", [{"type": "Another"}, {"status": "Unknown"}, {}])
 def test_a_condition_that_a_policy_changes_is_not_stored(worker: Worker, made: Mapping[str, Any]) -> None:
     def alter(document: dict[str, Any]) -> None:
@@ -54,9 +58,9 @@ def test_a_condition_that_a_policy_changes_is_not_stored(worker: Worker, made: M
 
     worker.node.alters = alter
     worker.make_pass(1000.0, "start", a=UNKNOWN)
-    assert bool(worker.status.condition_denied) is bool(made)
+    assert (DENIED in worker.status.troubles) is bool(made)
     worker.make_pass(1010.0, "timer", a=UNKNOWN)
-    assert bool(worker.status.condition_denied) is bool(made)
+    assert (DENIED in worker.status.troubles) is bool(made)
     assert worker.node.attempts == 1
 
 
@@ -69,7 +73,7 @@ def test_a_condition_that_is_not_to_be_written_is_not_missed(
 ) -> None:
     worker.settings = settings
     worker.make_pass(1000.0, "start", **readings)
-    assert not worker.status.condition_denied
+    assert DENIED not in worker.status.troubles
     assert worker.status.observe is settings.observe
 
 

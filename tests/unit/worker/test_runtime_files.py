@@ -62,7 +62,6 @@ STATUS = PassStatus(
     changes=(Change(Key(A), Action.KEEP, Stored("4", "3"), 4, 4, "as published"),),
     troubles=(Trouble(ConditionReason.UNKNOWN, "it did not end", Key(A)),),
     condition=Condition("False", "Unknown", "unknown: b", 1.0, "2026-11-24T20:00:00Z"),
-    condition_denied="a policy",
     succeeded_at=1.0,
     read_at=1.0,
     written_at=2.0,

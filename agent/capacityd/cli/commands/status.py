@@ -75,7 +75,6 @@ def _report(directory: str, now: float, current_uptime: float, unit: UnitState |
         last_write=last_pass.written_at,
         stale_reason=stale_reason,
         pass_running=running_status.pass_running,
-        condition_denied=last_pass.condition_denied,
         slow_activity=running_status.slow_activity,
         slow_since=running_status.slow_since or None,
         metrics_error=last_status.metrics_error,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from capacityd.cli.output.status_report import StatusProblem, StatusReport
 from capacityd.linux.unit import UnitState
 from capacityd.model.errors import Cause
-from capacityd.model.node import CONDITION, ConditionReason
+from capacityd.model.node import ConditionReason
 from capacityd.model.reasons import Activity
 from capacityd.model.text import duration_text
 
@@ -85,9 +85,6 @@ def _configuration_problems(report: StatusReport) -> Iterator[StatusProblem]:
 
 def _node_problems(report: StatusReport) -> Iterator[StatusProblem]:
     """Yields the problems of the Node as a whole."""
-    if report.condition_denied:
-        message = f"the condition {CONDITION} is denied: {report.condition_denied}"
-        yield StatusProblem(message, "look for an admission policy or webhook that changes the status of Nodes")
     for trouble in report.troubles:
         if trouble.key is not None:
             continue

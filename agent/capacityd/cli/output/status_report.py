@@ -94,8 +94,6 @@ class StatusReport:
     """Whether a check or a pass is running, or about to run. If so, the errors are from an earlier check or pass."""
     troubles: tuple[Trouble, ...] = ()
     """What is wrong with the Node, most urgent first."""
-    condition_denied: str = ""
-    """Why the API server does not store the condition; "" if it does."""
     watched_since: float | None = None
     """Since when the Node is watched; None if it is not watched."""
     not_watched: str = ""

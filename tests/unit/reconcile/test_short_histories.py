@@ -205,6 +205,7 @@ def test_a_plugin_list_that_becomes_readable_is_read_in_time(world: World) -> No
     assert (world.server.condition["status"], world.server.capacity[A]) == ("True", "2")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_shortest_histories_of_each_kind_break_no_promise(kind: str) -> None:
     for history in histories(kind)[:20]:

@@ -6,12 +6,11 @@ import sys
 from collections.abc import Sequence
 
 from capacityd.cli import run
-from capacityd.cli.program import exit_process
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line, by default this process's own, and returns its exit status."""
-    return exit_process(run(sys.argv[1:] if arguments is None else arguments))
+    return run(sys.argv[1:] if arguments is None else arguments)
 
 
 if __name__ == "__main__":

@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from capacityd.cli.program import exit_process
 from kubectl_capacityd.run import run
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line, by default this process's own, and returns its exit status."""
-    return exit_process(run(sys.argv[1:] if arguments is None else arguments))
+    return run(sys.argv[1:] if arguments is None else arguments)
 
 
 if __name__ == "__main__":

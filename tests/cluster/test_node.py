@@ -131,7 +131,6 @@ def test_an_invalid_content_is_rejected(cluster: Cluster, node: str) -> None:
 def test_another_nodes_node_is_refused(cluster: Cluster, node: str, kubernetes: str) -> None:
     mine = cluster.create_node()
     asked = Client(load(str(cluster.kubeconfig(node_user(mine)))))
-    asked.user = node_user(mine)
     denied = f'the identity "system:node:{mine}" may not '
     if fits(kubernetes, "since", OWN_NODE_ONLY):
         with pytest.raises(

@@ -1,13 +1,11 @@
-"""Runs a program's command: its standard streams, its errors for the user, its exit status and its end."""
+"""Runs a program's command: its standard streams, its errors for the user, and its exit status."""
 
 from __future__ import annotations
 
 import io
 import os
 import sys
-import threading
 from collections.abc import Callable
-from contextlib import suppress
 
 from capacityd.model.errors import CapacitydError
 from capacityd.model.modules import import_failure
@@ -36,21 +34,6 @@ def run_command(command: Callable[[], int]) -> int:
         if isinstance(e, OSError):
             return _output_error_status(e)
         raise
-
-
-def exit_process(status: int) -> int:
-    """Returns the exit status, for sys.exit().
-
-    If another thread still waits for a server or for hardware, ends the process instead of returning. Otherwise, before
-    Python 3.14, the ending interpreter would unwind the thread's stack. From version 36 on, the `kubernetes` client
-    uses pydantic (in Rust). If frames of pydantic are unwound, the process aborts with SIGABRT.
-    """
-    if threading.active_count() == 1:
-        return status
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError):
-            stream.flush()
-    os._exit(status)
 
 
 def _error_status(error: CapacitydError) -> int:

@@ -6,7 +6,6 @@ the machine, from credentials or from a server. The only exception is the messag
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import Enum
 
 from capacityd.model.reasons import RetryCause
@@ -132,22 +131,14 @@ class ListExpired(NodeUnreachable):
 class NodeUnauthorized(NodeError):
     """The credentials can't be used, lack a right, or belong to another Node, or a certificate is not trusted.
 
-    files: the known files that contain the credentials. A change of these files may end the error.
+    A change of the files with the credentials may end the error.
     """
 
     exit_status = 3
-    files: tuple[str, ...] = ()
 
 
 class CredentialsMissing(NodeUnauthorized):
-    """There is no kubeconfig, or a file that it names is missing. This machine has not joined a cluster yet.
-
-    files: the paths where the missing files are expected.
-    """
-
-    def __init__(self, message: str, files: Sequence[str]) -> None:
-        super().__init__(message)
-        self.files = tuple(files)
+    """There is no kubeconfig, or a file that it names is missing. This machine has not joined a cluster yet."""
 
 
 class NodeOfOtherMachine(NodeUnauthorized):
@@ -165,17 +156,15 @@ class NodeForbidden(NodeUnauthorized):
 class NodeMissing(NodeError):
     """The Node does not exist: it is not registered yet, or was deleted.
 
-    server: the API server's name in messages. node: the Node's name. named_by_credentials: whether the name comes from
-    the credentials, because they are the kubelet's.
+    server: the API server's name in messages. node: the Node's name.
     """
 
-    def __init__(self, server: str, node: str, *, named_by_credentials: bool = False) -> None:
-        advice = (
-            "has another name now, its kubeconfig is still that of the old name: let it join the cluster again"
-            if named_by_credentials
-            else "uses another name (--hostname-override), set --node-name, or node_name in the configuration"
+    def __init__(self, server: str, node: str) -> None:
+        super().__init__(
+            f'{server} has no Node "{node}". Has the kubelet registered? If it uses another name '
+            "(--hostname-override), set --node-name, or node_name in the configuration. If it was renamed, its "
+            "kubeconfig is still that of the old name: let it join the cluster again"
         )
-        super().__init__(f'{server} has no Node "{node}". Has the kubelet registered? If it {advice}')
 
 
 class NodeConflict(NodeError):

@@ -6,33 +6,32 @@ All errors are NodeErrors. No type or exception of a library leaves this package
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from capacityd.model.node import Node
 from capacityd.model.watch_target import WatchTarget
 
 
-class Review(NamedTuple):
-    """Our user, according to the API server's SelfSubjectReview or to the kubeconfig's impersonation (as)."""
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The Node that our credentials, the configuration or the host name determines."""
 
-    user: str
-    """Our user name."""
     node: str
-    """The Node that the user's token is bound to; "" if there is no such Node."""
-    credentials: str
-    """A hash of the credentials that the review is about: credentials_hash() in node/identity.py."""
-    impersonated: bool = False
-    """Whether the kubeconfig impersonates this user, so that the credentials belong to another user."""
+    is_certain: bool
+    """Whether the credentials or the configuration name the Node. Otherwise, node is only the host name."""
+    is_own_node: bool
+    """Whether the credentials are those of this Node's kubelet, so that the Node must be this machine's."""
+    basis: str
+    """A hash of what the identity was determined from: basis_of() in node/identity.py."""
 
 
 @dataclass(slots=True)
 class CredentialsCache:
-    """What a pass learns of its credentials. The service hands the review to its next pass, and watches the files."""
+    """What a pass learns of its credentials. The service hands the identity to its next pass, and watches the files."""
 
-    review: Review | None = None
-    """The last review; None if there was none."""
+    identity: Identity | None = None
+    """The last identity; None if there was none, or if the API server no longer accepts it."""
     files: tuple[str, ...] = ()
-    """The files with the credentials that were last used."""
+    """The files that were read or missing when the credentials were last read."""
     target: WatchTarget | None = None
     """What a watch of the Node needs, with the credentials that were last used; None until the Node is known."""
 
@@ -71,7 +70,7 @@ def import_client() -> None:
 
 
 def open_node_file(path: str, node_name: str | None = None) -> Node:
-    """Returns the Node in this JSON file; "-" is standard input. node_name: its name; None for any name."""
+    """Returns the Node in this JSON file; "-" is standard input. node_name: the name that it must have, if given."""
     from capacityd.node.file_node import FileNode
 
     return FileNode(path, node_name)

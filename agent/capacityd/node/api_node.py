@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeVar
 
-from capacityd.model.errors import (
-    NodeForbidden,
-    NodeMissing,
-    NodeOfOtherMachine,
-    NodeUnauthorized,
-    NodeUnreachable,
-)
+from capacityd.linux.trust import own_trust
+from capacityd.model.errors import NodeForbidden, NodeMissing, NodeOfOtherMachine, NodeUnreachable
 from capacityd.model.node import Event, NodeState, Patch
 from capacityd.model.watch_target import WatchTarget
-from capacityd.node import CredentialsCache, Machine, Review
+from capacityd.node import CredentialsCache, Identity, Machine
 from capacityd.node.client import Client
 from capacityd.node.cluster_access import ClusterAccess
-from capacityd.node.identity import Identity, credentials_hash, identify, require_own_machine
-from capacityd.node.kubeconfig import load
+from capacityd.node.credential_files import CredentialFiles
+from capacityd.node.identity import basis_of, identify, require_own_machine
+from capacityd.node.kubeconfig import PLUGIN_TIMEOUT, Kubeconfig
+from capacityd.node.kubelet_kubeconfig import find_kubelet_kubeconfig
 from capacityd.node.proxy import proxy_headers
-
-T = TypeVar("T")
 
 _MAX_EVENT_MESSAGE = 1024
 """The API server's limit for an Event of events.k8s.io, in characters. report() creates an Event of v1, to which the
@@ -53,25 +47,26 @@ class ApiNode:
 
         The first call may ask the API server for the user of our credentials.
         """
-        identity = self._identify()
+        _, identity = self._open()
         return identity.node if identity.is_certain else None
 
     def read(self) -> NodeState:
         """Sends a GET of the Node. Raises NodeError, in particular NodeUnauthorized if it is another machine's Node."""
-        identity = self._identify()
-        with self._forgetting_review():
-            state = self._call(lambda client: client.read_node(identity.node))
+        client, identity = self._open()
+        with self._forgetting_identity():
+            state = client.read_node(identity.node)
             require_own_machine(identity, state, self._machine)
         return state
 
     def write(self, patch: Patch) -> NodeState:
         """Sends a PATCH of the Node's status. Raises NodeError, in particular NodeConflict if the Node has changed."""
-        name = self._identify().node
-        with self._forgetting_review():
-            return self._call(lambda client: client.patch_node_status(name, patch))
+        client, identity = self._open()
+        with self._forgetting_identity():
+            return client.patch_node_status(identity.node, patch)
 
     def report(self, event: Event, state: NodeState) -> None:
         """Creates an Event about the Node. Raises NodeError."""
+        client, _ = self._open()
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         body = {
             "apiVersion": "v1",
@@ -89,74 +84,62 @@ class ApiNode:
             "lastTimestamp": now,
             "count": 1,
         }
-        self._call(lambda client: client.create_event(state.name, body))
+        client.create_event(state.name, body)
 
     @contextmanager
-    def _forgetting_review(self) -> Iterator[None]:
-        """Forgets the review if the API server denies the request, or if the Node is another machine's.
+    def _forgetting_identity(self) -> Iterator[None]:
+        """Forgets the identity if the API server denies the request, or if the Node is another machine's.
 
         The credentials may belong to another user by now, so the next pass asks for the user again.
         """
         try:
             yield
         except (NodeForbidden, NodeMissing, NodeOfOtherMachine):
-            self._cache.review = None
+            self._cache.identity = None
             raise
 
-    def _identify(self) -> Identity:
-        """Returns our identity. The first call uses the last pass's review, or requests a new one."""
+    def _open(self) -> tuple[Client, Identity]:
+        """Returns the client and our identity. The first call reads the credentials, which serve for the whole pass."""
+        if self._client is None:
+            self._client = self._open_client()
         if self._identity is None:
-            review = self._call(self._review)
-            self._cache.review = review
-            self._identity = identify(review, self._configured_name, self._machine.hostname)
-            client = self._client or self._open_client()
-            self._cache.target = _watch_target(client.access, self._identity.node)
-        return self._identity
+            self._identity = self._identify(self._client)
+            self._cache.target = _watch_target(self._client.access, self._identity.node)
+        return self._client, self._identity
 
-    def _review(self, client: Client) -> Review | None:
-        """Returns our user. If the API server does not allow the review, returns None if the configuration names the
-        Node, and otherwise raises NodeUnreachable."""
-        credentials = credentials_hash(client.access)
-        impersonated = client.access.impersonated
-        if impersonated:
-            # No review is needed, because the API server checks each request's right to act as this user.
-            return Review(user=impersonated, node="", credentials=credentials, impersonated=True)
-        last = self._cache.review
-        if last and last.credentials == credentials:
-            return last
+    def _open_client(self) -> Client:
+        """Reads the credentials, and adds their files to the cache, even if they can't be used."""
+        files = CredentialFiles(self._kubeconfig or find_kubelet_kubeconfig(), own_trust())
         try:
-            user, node = client.review_self()
+            return Client(Kubeconfig(files).access(PLUGIN_TIMEOUT))
+        finally:
+            self._cache.files = files.paths()
+
+    def _identify(self, client: Client) -> Identity:
+        """Returns our identity: the last pass's, if nothing has changed on which it depends, or a new one.
+
+        If the API server does not allow a review, only the configuration can name the Node.
+        """
+        access, configured, hostname = client.access, self._configured_name, self._machine.hostname
+        last = self._cache.identity
+        if last and last.basis == basis_of(access, configured, hostname):
+            return last
+        self._cache.identity = None
+        if access.impersonated:
+            # No review is needed, because the API server checks each request's right to act as this user.
+            return identify(access, access.impersonated, "", configured, hostname)
+        try:
+            user, bound_node = client.review_self()
         except NodeForbidden as e:
-            if self._configured_name:
-                return None
+            if configured:
+                return identify(access, "", "", configured, hostname)
             # Just after its start, the API server does not know the default rights yet.
             raise NodeUnreachable(
                 "the API server does not allow a SelfSubjectReview (HTTP 403), as for a moment after its start; if "
                 "this lasts, set node_name"
             ) from e
-        return Review(user=user, node=node, credentials=credentials)
-
-    def _call(self, action: Callable[[Client], T]) -> T:
-        """Runs the action with the credentials of this pass. NodeUnauthorized gets the files of the credentials."""
-        client = self._client or self._open_client()
-        if self._identity:
-            client.user = self._identity.user  # for messages
-        try:
-            return action(client)
-        except NodeUnauthorized as e:
-            e.files = client.access.files
-            raise
-
-    def _open_client(self) -> Client:
-        """Reads the credentials, and adds their files to the cache. Called once in a pass."""
-        access = load(self._kubeconfig)
-        self._cache.files = access.files
-        try:
-            self._client = Client(access)
-        except NodeUnauthorized as e:  # a certificate or key is unusable
-            e.files = access.files
-            raise
-        return self._client
+        self._cache.identity = identify(access, user, bound_node, configured, hostname)
+        return self._cache.identity
 
 
 def _watch_target(access: ClusterAccess, node: str) -> WatchTarget:

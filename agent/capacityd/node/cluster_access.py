@@ -29,9 +29,8 @@ class ClusterAccess:
     impersonated: str = ""
     """The user that every request impersonates; "" if none."""
     user_key: str = field(default="", repr=False)
-    """A text that differs between the users of kubeconfigs. It changes with the user's entry in the kubeconfig, with
-    the content of a certificate file, and with the user of a token file's token. It does not depend on the output of
-    an exec plugin."""
+    """A text that differs between the users of kubeconfigs: the user's entry in the kubeconfig, and the token and the
+    certificate in files. It does not depend on the output of an exec plugin."""
     files: tuple[str, ...] = ()
     """Absolute paths of all files that were read."""
 

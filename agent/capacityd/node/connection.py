@@ -6,12 +6,11 @@ import ssl
 import warnings
 import weakref
 from collections.abc import Iterator, Mapping
-from http.client import IncompleteRead
 from typing import Any, NamedTuple
 
 from capacityd import __version__
+from capacityd.model.errors import NodeUnreachable
 from capacityd.node.cluster_access import ClusterAccess
-from capacityd.node.refusal import HttpError
 from capacityd.node.tls import tls_contexts
 from capacityd.node.transport_errors import causes
 
@@ -20,8 +19,14 @@ _NOT_BY_THIS_AUTHORITY = (7, 20)
 """X509_V_ERR_CERT_SIGNATURE_FAILURE and X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY of OpenSSL's x509_vfy.h."""
 
 
-class ResponseTooLarge(Exception):
-    """A response is larger than max_response_bytes."""
+class HttpError(Exception):
+    """A response with a status other than 2xx. from_http_status() explains it."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        super().__init__(status)
+        self.status = status
+        self.headers = headers
+        self.body = body
 
 
 class _Response(NamedTuple):
@@ -48,21 +53,22 @@ class Pool:
             # own TLS contexts need no such files.
             self._contexts = tls_contexts(access)
             pool.connection_pool_kw["ssl_context"] = next(self._contexts)
-        self.max_response_bytes = max_response_bytes
+        self._max_response_bytes = max_response_bytes
         self._pool = pool
-        self._verify = access.verify
+        self._access = access
         weakref.finalize(self, pool.clear)  # urllib3 1.26 does not close its sockets
 
     def request(self, method: str, url: str, **options: Any) -> _Response:
-        """Sends one request. Raises HttpError for any status but 2xx, ResponseTooLarge, and urllib3's errors."""
+        """Sends one request. Raises HttpError for any status but 2xx, NodeUnreachable, and urllib3's errors."""
         response = self._send(method, url, **options)
+        server = self._access.api_server
         try:
             # The library would read a response of any size.
-            data = response.read(self.max_response_bytes + 1, decode_content=False)
-            if len(data) > self.max_response_bytes:
-                raise ResponseTooLarge
+            data = response.read(self._max_response_bytes + 1, decode_content=False)
+            if len(data) > self._max_response_bytes:
+                raise NodeUnreachable(f"{server} sent a response of more than {self._max_response_bytes} bytes")
             if response.length_remaining:  # urllib3 does not check this, and would reuse the dead connection
-                raise IncompleteRead(data, response.length_remaining)
+                raise NodeUnreachable(f"{server} ended the connection, so its response is incomplete")
             # The next request follows within milliseconds, and reuses the connection, because a TLS handshake costs
             # more than a GET. urllib3 replaces a broken connection.
             response.release_conn()
@@ -78,7 +84,7 @@ class Pool:
         # By default, urllib3 sends a request up to four times and follows redirects. retries=False turns off both.
         options |= {"preload_content": False, "retries": False}
         with warnings.catch_warnings():
-            if not self._verify:
+            if not self._access.verify:
                 # urllib3 warns about insecure-skip-tls-verify at each request, but the user has chosen it.
                 warnings.simplefilter("ignore")
             while True:

@@ -87,8 +87,7 @@ class CredentialFiles:
             raise not_trusted(shown, e.flaw) from e
         except FileNotFoundError as e:
             question = "" if self.trust is None else ". Has the kubelet joined the cluster?"
-            why = f"{shown} does not exist{question}{sandbox_advice([path])}"
-            raise CredentialsMissing(why, files=[os.path.abspath(path)]) from e
+            raise CredentialsMissing(f"{shown} does not exist{question}{sandbox_advice([path])}") from e
         except PermissionError as e:
             advice = "" if self.trust is None else f". {permission_advice(path)}"
             raise NodeUnauthorized(f"{shown} cannot be read: permission denied{advice}") from e

@@ -1,13 +1,11 @@
-"""Turns a library's exception, or an HTTP error of the API server, into a NodeError with advice."""
+"""Turns a response with a status other than 2xx into a NodeError with advice."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http import HTTPStatus
+import re
+from dataclasses import dataclass
 
 from capacityd.model.errors import (
-    CapacitydError,
     ListExpired,
     NodeConflict,
     NodeError,
@@ -17,37 +15,53 @@ from capacityd.model.errors import (
     NodeUnauthorized,
     NodeUnreachable,
 )
-from capacityd.model.modules import import_failure
+from capacityd.model.quoting import length_text
 from capacityd.model.text import printable
 from capacityd.node.cluster_access import ClusterAccess
-from capacityd.node.documents.fields import InvalidDocument
-from capacityd.node.identity import KUBELET_PREFIX, is_kubelet_of
+from capacityd.node.connection import HttpError
+from capacityd.node.documents.status import Status, status_of
+from capacityd.node.identity import KUBELET_PREFIX
 from capacityd.node.kubelet_kubeconfig import credentials_advice
-from capacityd.node.refusal import Call, HttpError, Refusal, refusal_of
 
+_MAX_QUOTED = 300
+"""The maximum length of a quoted text, in characters."""
 _ANONYMOUS = "system:anonymous"
+_BY_AUTHORIZER = re.compile(r'User "([^"]+)" cannot ')
+"""The user's name in an authorizer's message.
+
+Source: forbiddenMessage in k8s.io/apiserver, pkg/endpoints/handlers/responsewriters/errors.go."""
+_OTHER_NODE = re.compile(r'node "[^"]*" is not allowed to modify node "')
+"""The message of the admission plugin NodeRestriction if a kubelet writes another Node.
+
+Source: admitNode in k8s.io/kubernetes, plugin/pkg/admission/noderestriction/admission.go."""
+_BY_ADMISSION = re.compile(r"""admission webhook ".*" denied the request|[Pp]olicy ['"].*['"] denied request""")
+"""The message of an admission webhook or policy that denied the request. The HTTP status does not show this: webhooks
+may choose any status from 400 on, and policies one of three.
+
+Source: ToStatusErr in k8s.io/apiserver, pkg/admission/plugin/webhook/errors/statuserror.go;
+pkg/admission/plugin/policy/validating/dispatcher.go and generic/policy_dispatcher.go."""
+_NOT_READY = "is forbidden: not yet ready to handle request"
+"""The end of an admission plugin's message while the API server starts. The HTTP status is 403, like that of a denial.
+
+Source: Dispatch in k8s.io/apiserver, pkg/admission/plugin/policy/generic/plugin.go."""
 
 
-@contextmanager
-def no_library_error(explain: Callable[[Exception], NodeError]) -> Iterator[None]:
-    """Replaces every exception of a library with the NodeError that explain() returns.
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request to the API server, with the details that error messages use."""
 
-    Libraries also raise undocumented exceptions. For example, yaml raises KeyError for "!!bool x".
-    """
-    try:
-        yield
-    except CapacitydError:
-        raise
-    except Exception as e:  # noqa: BLE001  # explain() handles it
-        if failure := import_failure(e):  # a library is missing or can't be imported
-            raise failure from None
-        # Not "from e", because a traceback would show the library's message, which may contain a secret.
-        raise explain(e) from None
+    access: ClusterAccess
+    verb: str
+    """The verb's name in a role, e.g. "patch"."""
+    resource: str
+    """The resource's name in a role, e.g. "nodes/status"."""
+    node: str = ""
+    """The name of the Node; "" if the request is not about a single Node."""
 
-
-def reason_of(error: BaseException) -> str:
-    """The system's text for an OSError, otherwise the exception's type. A library's text may quote a file's content."""
-    return error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
+    @property
+    def is_write(self) -> bool:
+        """Whether the request writes the Node."""
+        return self.resource == "nodes/status"
 
 
 def from_http_status(error: HttpError, call: Call) -> NodeError:
@@ -56,66 +70,74 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
     ==================  ===============================================  =========================================
     HTTP status         if                                               error
     ==================  ===============================================  =========================================
-    4xx                 an admission policy or webhook denied the write  NodeRejected
-    409                 the request was a write                          NodeConflict
-    410                 the request was a list                           ListExpired
+    4xx                 an admission policy or webhook denied it         NodeRejected
     403                 the API server is starting                       NodeUnreachable
+    410                 the request was a list                           ListExpired
     410, 429, 5xx                                                        NodeUnreachable
     401                                                                  NodeUnauthorized
+    any other           the response is no Status, or the code is < 400  NodeUnreachable: it is no API server
+    409                 the request was a write                          NodeConflict
     403                 the request counted as anonymous                 NodeUnauthorized
-    403                 the request was denied whatever its content      NodeForbidden
+    403                 not for the content that it sent                 NodeForbidden
     404                 the Node does not exist                          NodeMissing
-    < 400, or no Status object                                           NodeUnreachable: it is no API server
     any other           (the content was denied)                         NodeRejected
     ==================  ===============================================  =========================================
     """
-    refusal = refusal_of(call, error)
-    status = refusal.status
-    if refusal.denied_by_admission and status < 500:
-        return _rejected(refusal, why=refusal.message)
-    if call.is_write and status == 409:
-        return _conflict(refusal)
-    if status == 410 and call.verb == "list":
+    code, status = error.status, status_of(error.body)
+    text = status.message if status else ""
+    message = quotable(text, call.access.token)
+    if code < 500 and _BY_ADMISSION.search(text):
+        return _rejected(call, code, message)
+    if code == 410 and call.verb == "list":
         return _list_expired(call)
-    if refusal.is_from_starting_server or status in (410, 429) or status >= 500:
-        return _unavailable(refusal)
-    if status == 401:
-        return _wrong_credentials(call)
-    if status == 403 and refusal.user == _ANONYMOUS:
+    is_starting = code == 403 and text.strip().endswith(_NOT_READY)
+    if is_starting or code in (410, 429) or code >= 500:
+        return _unavailable(call, error, message)
+    if code == 401:
+        return _wrong_credentials(call.access)
+    if status is None or code < 400:
+        return _no_api_server(call, code)
+    reason = quotable("; ".join(status.causes), call.access.token) or message
+    if code == 409 and call.is_write:
+        text = f'Node "{call.node}" has changed since it was read (HTTP 409)'
+        return NodeConflict(text, reason=f"HTTP 409{_after_colon(reason)}")
+    if code == 403 and _user_in(status) == _ANONYMOUS:
         return _not_recognised(call.access)
-    if refusal.denies_any_content:
-        return _forbidden(refusal)
-    if status == 404 and refusal.resource == "nodes":
-        return _missing(call)
-    if status < 400 or not refusal.is_status:
-        return _no_api_server(refusal)
-    return _rejected(refusal, why=refusal.reason)
+    if code == 403 and not _denies_content(call, status):
+        return _forbidden(call, status, message)
+    if code == 404 and status.resource == "nodes":
+        return NodeMissing(call.access.api_server, node=call.node)
+    return _rejected(call, code, reason)
 
 
-def from_invalid_content(error: Exception, call: Call, subject: str) -> NodeUnreachable:
-    """Explains a 2xx response that cannot be parsed. subject: the message's word for the response, such as "it"."""
-    if isinstance(error, InvalidDocument):
-        return unexpected_response(call, str(error))
-    return unexpected_response(call, f"{subject} is not JSON, or is incomplete")
+def quotable(text: str, token: str | None) -> str:
+    """Returns the text in printable form and of limited length, so that a message can quote it.
+
+    Instead of a text that contains the token, returns only its length.
+    """
+    if token and token in text:
+        return f"(a text with the token, {length_text(text)})"
+    text = printable(text.strip())
+    return text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}…"
 
 
-def unexpected_response(call: Call, reason: str) -> NodeUnreachable:
-    """The error for a 2xx response that cannot be used."""
-    return NodeUnreachable(
-        f"{call.access.api_server} sent a response that cannot be used ({call.verb} {call.resource}): {reason}"
-    )
+def _user_in(status: Status) -> str:
+    """The user whom an authorizer has denied the request; "" if no authorizer has denied it."""
+    match = _BY_AUTHORIZER.search(status.message)
+    return match[1] if match else ""
 
 
-def _rejected(refusal: Refusal, why: str) -> NodeRejected:
+def _denies_content(call: Call, status: Status) -> bool:
+    """Whether a 403 is about the content of the request. An authorizer denies the request whatever its content, and
+    NodeRestriction denies a kubelet every write of another Node."""
+    sends_content = call.is_write or call.resource == "events"
+    return sends_content and not _user_in(status) and not _OTHER_NODE.search(status.message)
+
+
+def _rejected(call: Call, code: int, why: str) -> NodeRejected:
     """The error for a request whose content was denied. why: the API server's reason; "" if unknown."""
-    call = refusal.call
-    message = f"{call.access.api_server} refused to {call.verb} {call.resource} (HTTP {refusal.status})"
+    message = f"{call.access.api_server} refused to {call.verb} {call.resource} (HTTP {code})"
     return NodeRejected(f"{message}{_after_colon(why)}", reason=why)
-
-
-def _conflict(refusal: Refusal) -> NodeConflict:
-    message = f'Node "{refusal.call.node}" has changed since it was read (HTTP {refusal.status})'
-    return NodeConflict(message, reason=f"HTTP {refusal.status}{_after_colon(refusal.reason)}")
 
 
 def _list_expired(call: Call) -> ListExpired:
@@ -125,22 +147,27 @@ def _list_expired(call: Call) -> ListExpired:
     )
 
 
-def _unavailable(refusal: Refusal) -> NodeUnreachable:
-    call, error = refusal.call, refusal.error
-    # Not refusal.reason, which lists causes: the user can't correct the causes of a server error.
-    why = refusal.message
+def _unavailable(call: Call, error: HttpError, why: str) -> NodeUnreachable:
     message = f"{call.access.api_server} is unavailable (HTTP {error.status}){_after_colon(why)}"
     if error.status >= 500 and call.is_write:
-        if error.status == HTTPStatus.GATEWAY_TIMEOUT:
-            message += ". Does an admission webhook not answer?"
         message += ". Until a write succeeds, the Node's condition may be out of date"
-    return NodeUnreachable(message, retry_after=error.retry_after)
+        if error.status == 504:
+            message += ". Does an admission webhook not answer?"
+    return NodeUnreachable(message, retry_after=_retry_after(error))
 
 
-def _wrong_credentials(call: Call) -> NodeUnauthorized:
+def _retry_after(error: HttpError) -> float:
+    """The server's Retry-After in seconds; 0.0 if there is none. An API server never sends a date."""
+    for name, value in error.headers.items():
+        if name.lower() == "retry-after" and re.fullmatch(r"[0-9]{1,9}", value.strip(), re.ASCII):
+            return float(value)
+    return 0.0
+
+
+def _wrong_credentials(access: ClusterAccess) -> NodeUnauthorized:
     # api_server names the kubeconfig, which is "the same file".
-    message = f"{call.access.api_server} rejected the credentials in the same file (HTTP 401)"
-    return NodeUnauthorized(f"{message}: {credentials_advice(call.access)}")
+    message = f"{access.api_server} rejected the credentials in the same file (HTTP 401)"
+    return NodeUnauthorized(f"{message}: {credentials_advice(access)}")
 
 
 def _not_recognised(access: ClusterAccess) -> NodeUnauthorized:
@@ -156,58 +183,39 @@ def _not_recognised(access: ClusterAccess) -> NodeUnauthorized:
     )
 
 
-def _missing(call: Call) -> NodeMissing:
-    access = call.access
-    named_by_credentials = is_kubelet_of(call.user, call.node)
-    return NodeMissing(access.api_server, node=call.node, named_by_credentials=named_by_credentials)
-
-
-def _forbidden(refusal: Refusal) -> NodeForbidden:
-    call, user = refusal.call, refusal.user
-    who = f'the identity "{printable(user)}"' if user else f"the identity in {call.access.kubeconfig}"
+def _forbidden(call: Call, status: Status, message: str) -> NodeForbidden:
+    user = quotable(_user_in(status), call.access.token)
+    who = f'the identity "{user}"' if user else f"the identity in {call.access.kubeconfig}"
+    node = f'Node "{call.node}"' if call.node else "nodes"
+    what = {"nodes": node, "nodes/status": f"nodes/status of {node}"}.get(call.resource, call.resource)
     return NodeForbidden(
-        f"{who} may not {call.verb} {_target(call)} (HTTP 403): {_rights_advice(refusal)} The API server's message: "
-        f"{refusal.message}"
+        f"{who} may not {call.verb} {what} (HTTP 403): {_rights_advice(call, status)}. The API server's message: "
+        f"{message}"
     )
 
 
-def _target(call: Call) -> str:
-    """The object that the request reads or writes, for a message."""
-    node = f'Node "{call.node}"' if call.node else "nodes"
-    match call.resource:
-        case "nodes":
-            return node
-        case "nodes/status":
-            return f"nodes/status of {node}"
-    return call.resource
-
-
-def _rights_advice(refusal: Refusal) -> str:
-    """How to get the right to send the request, or why that is impossible. The text ends with a full stop."""
-    call = refusal.call
-    if refusal.denies_impersonation:
-        impersonated = call.access.impersonated
-        acts_as = f'the kubeconfig lets it act as "{impersonated}" (as).'
-        if not impersonated.startswith(KUBELET_PREFIX):
-            return f"{acts_as} This needs the right to impersonate that user."
+def _rights_advice(call: Call, status: Status) -> str:
+    """How to get the right to send the request, or why that is impossible."""
+    impersonated, user = call.access.impersonated, _user_in(status)
+    if impersonated and "impersonate" in status.message:
         return (
-            f"{acts_as} For a Node, this needs Kubernetes 1.36 or later, the roles in identity-own-node.yaml, and a "
-            'token that is bound to this Node. With an older Kubernetes, use identity.yaml, and remove "as".'
+            f'the kubeconfig lets it act as "{impersonated}" (as). This needs Kubernetes 1.36 or later, the '
+            "roles in identity-own-node.yaml, and a token that is bound to this Node. With an older Kubernetes, use "
+            'identity.yaml, and remove "as"'
         )
-    if refusal.is_to_other_kubelet:
-        return "a kubelet's identity has access to its own Node only."
-    if refusal.user.startswith(KUBELET_PREFIX):
-        return "is the Node authorizer enabled (--authorization-mode=Node)?"
+    is_other_kubelet = user.startswith(KUBELET_PREFIX) and user != f"{KUBELET_PREFIX}{call.node}"
+    if is_other_kubelet or _OTHER_NODE.search(status.message):
+        return "a kubelet's identity has access to its own Node only"
     namespace = ' in the namespace "default"' if call.resource == "events" else ""
-    return f'it needs a role with the verb "{call.verb}" on "{call.resource}"{namespace}.'
+    return f'it needs a role with the verb "{call.verb}" on "{call.resource}"{namespace}'
 
 
-def _no_api_server(refusal: Refusal) -> NodeUnreachable:
-    call = refusal.call
-    scheme = " It was asked with http; does it speak https?" if call.access.is_without_tls else ""
+def _no_api_server(call: Call, code: int) -> NodeUnreachable:
+    access = call.access
+    scheme = " It was asked with http; does it speak https?" if access.is_without_tls else ""
     return NodeUnreachable(
-        f"the server in {call.access.kubeconfig} is not an API server (HTTP {refusal.status} for {call.verb} "
-        f"{call.resource}). Is its address right, or does a proxy or a firewall on the way refuse the request?{scheme}"
+        f"the server in {access.kubeconfig} is not an API server (HTTP {code} for {call.verb} {call.resource}). Is its "
+        f"address right, or does a proxy or a firewall on the way refuse the request?{scheme}"
     )
 
 

@@ -15,7 +15,6 @@ from capacityd.model.text import printable
 from capacityd.node.documents.fields import InvalidDocument
 from capacityd.node.documents.node import node_state
 from capacityd.node.documents.patch import patched
-from capacityd.node.errors import reason_of
 
 _STANDARD_INPUT = "-"
 _REMEDY = "save a Node with `kubectl get node NAME -o json`"
@@ -33,7 +32,7 @@ def read_json(path: str) -> Any:
             raise NodeFileUnusable(f"{shown(path)} is empty: did the command fail that should have written it?")
         return json.loads(content)
     except OSError as e:
-        raise NodeFileUnusable(f"{shown(path)} cannot be read: {reason_of(e)}") from e
+        raise NodeFileUnusable(f"{shown(path)} cannot be read: {_reason(e)}") from e
     except (ValueError, RecursionError) as e:
         reason = printable(str(e)) if isinstance(e, json.JSONDecodeError) else "not text, or nested too deeply"
         raise NodeFileUnusable(f"{shown(path)} is not JSON ({reason})") from e
@@ -83,7 +82,7 @@ class FileNode:
             mode = stat.S_IMODE(os.stat(path).st_mode)
             replace_file(path, content, mode=mode, durable=True)  # the file survives a power failure
         except (OSError, RecursionError) as e:
-            raise NodeError(f"{shown(self._path)} cannot be written: {reason_of(e)}") from e
+            raise NodeError(f"{shown(self._path)} cannot be written: {_reason(e)}") from e
         return state
 
     def report(self, event: Event, state: NodeState) -> None:
@@ -115,3 +114,8 @@ def _read_node(path: str) -> Any:
         return read_json(path)
     except NodeFileUnusable as e:
         raise NodeFileUnusable(f"{e}; {_REMEDY}") from e
+
+
+def _reason(error: Exception) -> str:
+    """The system's text for an OSError, otherwise the exception's type."""
+    return error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__

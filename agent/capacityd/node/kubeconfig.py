@@ -8,7 +8,6 @@ version 22, it also ignores tls-server-name. tests/clientgo/shapes.py lists how 
 from __future__ import annotations
 
 import base64
-import os
 import sys
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeAlias
@@ -16,21 +15,19 @@ from typing import Any, ClassVar, TypeAlias
 import yaml
 
 from capacityd.linux.trust import Trust, own_trust
-from capacityd.model.errors import CredentialsMissing, NodeUnauthorized
+from capacityd.model.errors import CapacitydError, CredentialsMissing, NodeUnauthorized
 from capacityd.model.text import printable
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.credential_files import CredentialFiles
 from capacityd.node.documents.exec_credential import Credential
-from capacityd.node.errors import no_library_error
 from capacityd.node.exec_plugin import ExecPlugin, credential_of
-from capacityd.node.identity import token_user
 from capacityd.node.kubelet_kubeconfig import find_kubelet_kubeconfig
 from capacityd.node.proxy import is_http_url, proxy_problem
 
 _Entry: TypeAlias = Mapping[str, Any]
 """A mapping in a kubeconfig, such as a user."""
 
-_PLUGIN_TIMEOUT = 30.0
+PLUGIN_TIMEOUT = 30.0
 """Seconds for an exec plugin in a kubelet's kubeconfig."""
 # Key in a kubeconfig -> the type of its value. All other values are text.
 _KINDS: dict[str, type] = {"contexts": list, "clusters": list, "users": list, "exec": dict, "args": list}
@@ -54,7 +51,7 @@ class _Loader(yaml.CSafeLoader):  # type: ignore[misc]  # exists only with libya
 
 
 def load(
-    kubeconfig: str | None, plugin_timeout: float | None = _PLUGIN_TIMEOUT, *, trust: Trust | None = None
+    kubeconfig: str | None, plugin_timeout: float | None = PLUGIN_TIMEOUT, *, trust: Trust | None = None
 ) -> ClusterAccess:
     """Reads a kubelet's kubeconfig and all files that it names. Nothing is cached: the kubelet renews its certificate.
 
@@ -65,13 +62,8 @@ def load(
     Raises CredentialsMissing if a file does not exist, NodeUnauthorized if a file cannot be read or used, and
     NodeUnreachable if the plugin fails or does not end in time.
     """
-    path = kubeconfig or find_kubelet_kubeconfig()
-    files = CredentialFiles(path, trust=trust or own_trust())
-    try:
-        return Kubeconfig(files).access(plugin_timeout)
-    except NodeUnauthorized as e:
-        e.files = e.files or files.paths()  # CredentialsMissing already names the missing files
-        raise
+    files = CredentialFiles(kubeconfig or find_kubelet_kubeconfig(), trust=trust or own_trust())
+    return Kubeconfig(files).access(plugin_timeout)
 
 
 class Kubeconfig:
@@ -106,9 +98,12 @@ class Kubeconfig:
         """
         if not self._content:
             raise self._error("is empty: create it anew, as the cluster's installer does")
-        # The message of a library's exception may quote a secret.
-        with no_library_error(lambda e: self._error(f"cannot be used: {type(e).__name__}")):
+        try:
             return self._access(plugin_timeout, context_name or self.current_context)
+        except CapacitydError:
+            raise
+        except Exception as e:  # noqa: BLE001  # a library's exception, whose message may quote a secret
+            raise self._error(f"cannot be used: {type(e).__name__}") from None
 
     def _access(self, plugin_timeout: float | None, name: str) -> ClusterAccess:
         if not name:
@@ -127,8 +122,6 @@ class Kubeconfig:
             raise self._error("has a client certificate without its key, or a key without its certificate")
         if credential.token and not (credential.token.isascii() and credential.token.isprintable()):
             raise self._error("refers to a token with invalid characters. Is it the right file?")
-        # This changes if a file gets another user's token, or another certificate, but not if a token is renewed.
-        user_of_files = (token_user(stored.token or ""), stored.certificate)
         return ClusterAccess(
             kubeconfig=printable(self._files.kubeconfig),
             server=self._server(cluster),
@@ -140,7 +133,7 @@ class Kubeconfig:
             certificate=credential.certificate,
             key=credential.key,
             impersonated=self._value(user, "as") or "",
-            user_key=repr((user_name, sorted(map(repr, user.items())), user_of_files)),
+            user_key=repr((user_name, sorted(map(repr, user.items())), stored.token, stored.certificate)),
             files=self._files.paths(),
         )
 
@@ -188,8 +181,7 @@ class Kubeconfig:
         path = self._files.resolve(file)
         token = self._files.read(path, "the token file").decode("latin-1").strip()
         if not token:
-            shown = self._files.shown(path, "the token file")
-            raise CredentialsMissing(f"{shown} is empty", files=[os.path.abspath(path)])
+            raise CredentialsMissing(f"{self._files.shown(path, 'the token file')} is empty")
         return token
 
     def _pem(self, entry: _Entry, key: str) -> str | None:

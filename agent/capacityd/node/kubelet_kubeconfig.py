@@ -62,6 +62,5 @@ def find_kubelet_kubeconfig() -> str:
         )
     raise CredentialsMissing(
         f"no kubelet's kubeconfig found in {', '.join(KUBECONFIG_PATHS)}. Has this machine joined a cluster? If the "
-        "kubeconfig is elsewhere, give its path with --kubeconfig, or as kubeconfig in [kubernetes]",
-        files=KUBECONFIG_PATHS,
+        "kubeconfig is elsewhere, give its path with --kubeconfig, or as kubeconfig in [kubernetes]"
     )

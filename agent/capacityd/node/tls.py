@@ -12,7 +12,8 @@ from capacityd.linux.tls import set_client_certificate, set_trust
 from capacityd.model.errors import NodeUnauthorized
 from capacityd.node.cluster_access import ClusterAccess
 
-_CERTIFICATE = re.compile("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
+CERTIFICATE = re.compile("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
+"""A certificate in a PEM text, which may contain others and a key."""
 
 
 class _Context(ssl.SSLContext):
@@ -39,7 +40,7 @@ def tls_contexts(access: ClusterAccess) -> Iterator[ssl.SSLContext]:
     NodeUnauthorized if a certificate is unusable.
     """
     yield tls_context(access, access.authority)
-    authorities = _CERTIFICATE.findall(access.authority or "")
+    authorities = CERTIFICATE.findall(access.authority or "")
     if len(authorities) > 1:
         yield from (tls_context(access, authority) for authority in authorities)
 

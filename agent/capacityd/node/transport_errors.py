@@ -13,30 +13,23 @@ from collections.abc import Iterator
 
 from capacityd.model.errors import NodeError, NodeUnauthorized, NodeUnreachable
 from capacityd.node.cluster_access import ClusterAccess
-from capacityd.node.deadline import DeadlineExceeded
 from capacityd.node.kubelet_kubeconfig import credentials_advice
 
 # X509_V_ERR_* of OpenSSL's x509_vfy.h, for which ssl has no names.
 _VALIDITY = (9, 10)  # CERT_NOT_YET_VALID, CERT_HAS_EXPIRED
-_PURPOSE = 26  # INVALID_PURPOSE
 _NAME = (62, 64)  # HOSTNAME_MISMATCH, IP_ADDRESS_MISMATCH
 
 
 def from_transport_error(error: BaseException, access: ClusterAccess) -> NodeError:
     """Explains an exception of urllib3, ssl or socket that ended a request."""
-    if isinstance(error, DeadlineExceeded):
-        return NodeUnreachable(f"{access.api_server} did not complete its response within {error.seconds:g} s")
     chain = list(causes(error))
     for e in chain:
         if why := _why_not_trusted(e, access):
             return NodeUnauthorized(f"{access.api_server} {why}")
         if why := _why_no_response(e, access):
             return NodeUnreachable(why)
-    # urllib3 1.26 first tries a call that only Python 2 supports. The TypeError of this call is the context of any
-    # later exception.
-    last = next((e for e in reversed(chain) if not isinstance(e, TypeError)), error)
     reasons = [os.strerror(e.errno) for e in chain if isinstance(e, OSError) and e.errno]
-    reason = reasons[0] if reasons else type(last).__name__
+    reason = reasons[0] if reasons else type(error).__name__
     return NodeUnreachable(f"{access.api_server} cannot be reached, or its response is incomplete: {reason}")
 
 
@@ -74,20 +67,14 @@ def _code(e: BaseException) -> str:
 def _why_server_not_trusted(e: ssl.SSLCertVerificationError, access: ClusterAccess) -> str:
     if e.verify_code in _NAME:  # no reason is shown, because OpenSSL's text quotes the name in the certificate
         return "presented a certificate for other names, or without subjectAltName. Is its address right?"
-    reason = e.verify_message  # OpenSSL's text for the code
-    if e.verify_code == _PURPOSE:
-        return f"presented a certificate that is not for a server ({reason}): it needs serverAuth in extendedKeyUsage"
     if e.verify_code in _VALIDITY:
-        return f"presented a certificate that is not valid now ({reason}). Is this machine's clock right?"
-    if access.authority is None:
-        return (
-            f"presented a certificate that no authority of this system signed ({reason}). The file names no "
-            "certificate-authority; add the cluster's"
-        )
-    return (
-        f"presented a certificate that the certificate authority in the same file did not sign ({reason}). Is it the "
-        "right cluster?"
-    )
+        advice = "Is this machine's clock right?"
+    elif access.authority is None:
+        advice = "The file names no certificate-authority; add the cluster's"
+    else:
+        advice = "Is the certificate-authority in the same file that of this cluster?"
+    # verify_message is OpenSSL's text for the code.
+    return f"presented a certificate that cannot be trusted ({e.verify_message}). {advice}"
 
 
 def _why_no_response(e: BaseException, access: ClusterAccess) -> str:

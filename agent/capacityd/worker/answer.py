@@ -21,11 +21,12 @@ def answer_of(
 ) -> PassResult:
     """The answer to the resident process. status, last: the status of this pass and of the last pass.
 
-    memory: the text for the next worker. credential_files: the files with the credentials that the pass has used.
+    memory: the text for the next worker. credential_files: the files with the credentials that the pass has used,
+    or could not use.
     """
     error = end.error
-    if error is not None:
-        credential_files = error.files if isinstance(error, NodeUnauthorized) else ()
+    if error is not None and not isinstance(error, NodeUnauthorized):
+        credential_files = ()  # a change of the files would not end the error
     first = min((wait.until for wait in end.waits), default=None)
     return PassResult(
         status.error,

@@ -45,12 +45,7 @@ def _prepare() -> None:
 
 
 def _exit(status: int) -> NoReturn:
-    """Ends the process at once, without the interpreter's finalization.
-
-    The finalization takes longer than a small pass. Before Python 3.14, it also unwinds the stacks of threads that
-    still wait for a server. This aborts the process (SIGABRT) if a stack contains frames of Rust code. The `kubernetes`
-    client calls such code from version 36 on (pydantic).
-    """
+    """Ends the process at once, without the interpreter's finalization, which takes longer than a small pass."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):
             stream.flush()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from capacityd import __version__
 from capacityd.model.codec import Malformed
 from capacityd.model.file_codec import from_file, to_file
-from capacityd.node import Review
+from capacityd.node import Identity
 from capacityd.reconcile.memory import Memory
 from capacityd.worker.pass_state import PassStatus
 
@@ -22,8 +22,8 @@ class PassMemory:
     reconcile: Memory = field(default_factory=Memory)
     """The memory for the next plan."""
     status: PassStatus = field(default_factory=PassStatus)
-    review: Review | None = None
-    """The API server's answer about the identity behind the credentials (node/identity.py)."""
+    identity: Identity | None = None
+    """The Node that the last pass's credentials have determined (node/identity.py)."""
     textfile: str | None = None
     """The path of the metrics file; None if no file is written."""
 

@@ -63,7 +63,7 @@ class PassJob:
         if PassReason.START in reasons and settings.start_jitter and not self._last.status.at:
             self._start_later(random.uniform(0.0, settings.start_jitter))  # noqa: S311  # jitter is no secret
             return
-        cache = CredentialsCache(self._last.review)
+        cache = CredentialsCache(self._last.identity)
         end = Pass(
             self.open_node(cache),
             read_machine=self._read_machine,
@@ -113,11 +113,11 @@ class PassJob:
 
     def _finish(self, end: PassEnd, cache: CredentialsCache) -> None:
         """Answers the service, and writes the files and the journal."""
-        last, review = self._last, cache.review
+        last = self._last
         status = self._status(end)
         self._show(status)
         self.log(journal.pass_entries(end, status, last.status))
-        memory = PassMemory(end.memory, status, review, textfile=self._config.settings.textfile)
+        memory = PassMemory(end.memory, status, cache.identity, textfile=self._config.settings.textfile)
         text = pass_memory.to_text(memory)
         answer = answer_of(end, status, last.status, memory=text, credential_files=cache.files)
         if target := cache.target:

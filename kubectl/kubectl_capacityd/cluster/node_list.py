@@ -24,8 +24,6 @@ _POD_PAGE = 500
 """Pods in one response, as in kubectl."""
 _MAX_PAGE_BYTES = 64 << 20
 """A page of Nodes of 256 KiB each. Most Nodes are much smaller."""
-_PAGE_TIMEOUT = 120.0
-"""Seconds for a page of some megabytes: an operator's network may be slow."""
 _UNFINISHED_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 _MAX_NAMED = 20
 """For up to this many named Nodes, the pods of each Node are listed instead of all pods of the cluster."""
@@ -63,7 +61,7 @@ class _Reader:
 
     def __init__(self, access: ClusterAccess, progress: Callable[[str, int], None]) -> None:
         """progress: as in read_fleet()."""
-        self._client = Client(access, max_response_bytes=_MAX_PAGE_BYTES, timeout=_PAGE_TIMEOUT)
+        self._client = Client(access, max_response_bytes=_MAX_PAGE_BYTES)
         self._progress = progress
         self._has_response = False  # whether the API server has responded to a request
 

@@ -68,7 +68,7 @@ def _paths(kubeconfig: str | None) -> Sequence[str]:
     if existing:
         return existing
     places = f"{' and '.join(listed)} (KUBECONFIG)" if in_variable else f"{listed[0]}, and KUBECONFIG names no file"
-    raise CredentialsMissing(f"no kubeconfig found in {places}. Give its path with --kubeconfig", files=listed)
+    raise CredentialsMissing(f"no kubeconfig found in {places}. Give its path with --kubeconfig")
 
 
 def _is_missing(path: str) -> bool:

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from capacityd import node
 from capacityd.model.codec import decode, decode_variant, encode_variant, parse
 from capacityd.model.errors import NodeUnreachable
 from capacityd.model.messages import CheckResult, JobRequest, Message, PassResult, ServiceConfig
-from capacityd.model.node import NodeState, Patch
 from capacityd.model.options import Selection
 from capacityd.model.reading import Reading
 from capacityd.model.reasons import Job, PassReason
@@ -23,16 +22,16 @@ from capacityd.node import CredentialsCache
 from capacityd.node.api_node import ApiNode
 from capacityd.node.client import Client
 from capacityd.node.cluster_access import ClusterAccess
-from capacityd.node.documents.node import named_node
-from capacityd.node.documents.patch import patch_document, require_guard
-from capacityd.node.errors import from_http_status
-from capacityd.node.refusal import Call, HttpError
+from capacityd.node.connection import HttpError
+from capacityd.node.errors import Call, from_http_status
 from capacityd.worker.journal import JournalEntry
 from capacityd.worker.reconcile_job import PassJob
 from capacityd.worker.runtime_files import CheckedConfig
 from tests.support.model.answers import STRATEGIC, Unreachable
 from tests.support.model.machine import Killed, Machine
-from tests.support.model.server import NODE, ModelServer
+from tests.support.model.server import ModelServer
+
+T = TypeVar("T")
 
 ACCESS = ClusterAccess("kubeconfig", "https://server")
 
@@ -131,8 +130,7 @@ class ModelNode(ApiNode):
         self._server, self._model = server, machine
 
     def _open_client(self) -> Client:
-        self._client = ModelClient(self._server, self._model)
-        return self._client
+        return ModelClient(self._server, self._model)
 
 
 class ModelClient(Client):
@@ -140,37 +138,27 @@ class ModelClient(Client):
 
     def __init__(self, server: ModelServer, machine: Machine) -> None:
         self.access = ACCESS
-        self.user = ""
         self._server, self._machine = server, machine
 
-    def review_self(self) -> tuple[str, str]:
-        review = self._ask("create", "selfsubjectreviews", "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews")
-        return review["status"]["userInfo"]["username"], ""
-
-    def read_node(self, name: str) -> NodeState:
-        return named_node(self._ask("get", "nodes", "GET", NODE), name)
-
-    def patch_node_status(self, name: str, patch: Patch) -> NodeState:
-        require_guard(patch)
-        body = patch_document(patch)
-        stored = self._ask("patch", "nodes/status", "PATCH", f"{NODE}/status", STRATEGIC, body)
-        return named_node(stored, name, patch.uid)
-
-    def create_event(self, node: str, event: Mapping[str, object]) -> None:
-        self._ask("create", "events", "POST", "/api/v1/namespaces/default/events", "application/json", event)
-
-    def _ask(
-        self, verb: str, resource: str, method: str, path: str, content_type: str = "", body: object = None
-    ) -> Any:
+    def _request(
+        self,
+        call: Call,
+        method: str,
+        path: str,
+        parse: Callable[[Any], T],
+        *,
+        body: Mapping[str, object] | None = None,
+        absent_on: Collection[int] = (),
+    ) -> T:
+        content_type = STRATEGIC if method == "PATCH" else "application/json"
         try:
-            answer = self._server.request(method, path, content_type, body)
+            answer = self._server.request(method, path.partition("?")[0], content_type, body)
         except Unreachable:
             raise NodeUnreachable("nobody responds") from None
         self._machine.reach(f"after {method}")
         if answer.status >= 300:
-            error = HttpError(answer.status, answer.headers, answer.body)
-            raise from_http_status(error, Call(ACCESS, verb, resource, "n1", self.user))
-        return json.loads(answer.body)
+            raise from_http_status(HttpError(answer.status, answer.headers, answer.body), call)
+        return parse(json.loads(answer.body))
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from capacityd.model.errors import CredentialsMissing, NodeError, NodeUnauthorized, NodeUnreachable
-from capacityd.node import kubelet_kubeconfig
+from capacityd.node import CredentialsCache, Machine, kubelet_kubeconfig, open_node
 from capacityd.node.kubeconfig import load
 
 SERVER = "https://192.0.2.1:6443"
@@ -183,40 +183,46 @@ def test_an_error_is_named_and_no_secret_is(tmp_path: Path, document: object, me
     assert str(raised.value).isprintable()
 
 
-def missing(kubeconfig: str | None) -> tuple[str, ...]:
-    """The files that must appear before there are credentials."""
-    with pytest.raises(CredentialsMissing) as raised:
-        load(kubeconfig)
-    return raised.value.files
-
-
-def test_missing_files_are_reported_as_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kubelet_kubeconfig, "KUBECONFIG_PATHS", ("/nonexistent/a", "/nonexistent/b"))
+@pytest.mark.parametrize(
+    ("exists", "missing"),
+    [
+        ((), "kubeconfig"),
+        (("kubeconfig",), "pki/current.pem"),
+        (("kubeconfig", "pki/current.pem"), "token"),
+        (("kubeconfig", "pki/current.pem", "token"), "token"),  # it is empty: not written yet
+        (("kubeconfig", "pki/current.pem", "token", "token's text"), "ca.crt"),
+    ],
+)
+def test_until_all_files_exist_the_machine_has_not_joined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exists: tuple[str, ...], missing: str
+) -> None:
+    """The files that were read or are missing are watched. Paths are relative to the kubeconfig."""
     monkeypatch.chdir(tmp_path)
-    assert missing(None) == ("/nonexistent/a", "/nonexistent/b")
-    assert missing("none") == (str(tmp_path / "none"),)
-    both = {"client-certificate": "pki/current.pem", "client-key": "pki/current.pem"}
-    written(tmp_path, config({"certificate-authority": "ca.crt"}, both))
-    assert missing("kubelet.conf") == (str(tmp_path / "pki/current.pem"),)
     (tmp_path / "pki").mkdir()
-    written(tmp_path / "pki", "pair", "current.pem")
-    assert missing("kubelet.conf") == (str(tmp_path / "ca.crt"),)
-    written(tmp_path, config(user={"tokenFile": "token"}))
-    assert missing("kubelet.conf") == (str(tmp_path / "token"),)
-    (tmp_path / "token").touch()
-    assert missing("kubelet.conf") == (str(tmp_path / "token"),), "it is not written yet"
+    both = {"client-certificate": "pki/current.pem", "client-key": "pki/current.pem", "tokenFile": "token"}
+    contents = {
+        "kubeconfig": json.dumps(config({"certificate-authority": "ca.crt"}, both)),
+        "pki/current.pem": "pair",
+        "token": SECRET if "token's text" in exists else "",
+    }
+    for name in exists:
+        if name in contents:
+            written(tmp_path, contents[name], name)
+    cache = CredentialsCache()
+    with pytest.raises(CredentialsMissing):
+        open_node("kubeconfig", None, Machine("host", None), cache).identify()
+    assert str(tmp_path / missing) in cache.files
+    assert set(cache.files) == {str(tmp_path / name) for name in {*exists, missing} - {"token's text"}}
 
 
-def test_all_files_of_the_credentials_are_reported(tmp_path: Path) -> None:
-    """Files that can't be used are reported as well, because any of them may be the one that has to change."""
-    path = written(tmp_path, config({"certificate-authority": "ca.crt"}, {"tokenFile": "token"}))
-    written(tmp_path, SECRET, "token")
-    written(tmp_path, "authority", "ca.crt")
-    assert set(load(path).files) == {path, f"{tmp_path}/token", f"{tmp_path}/ca.crt"}
+def test_files_that_cannot_be_used_are_watched_too(tmp_path: Path) -> None:
+    """Any of them may be the one that has to change."""
+    path = written(tmp_path, config(user={"tokenFile": "token"}))
     written(tmp_path, "caf\xe9 \x01", "token")
-    with pytest.raises(NodeUnauthorized, match="a token with invalid characters") as raised:
-        load(path)
-    assert raised.value.files == (path, f"{tmp_path}/token")
+    cache = CredentialsCache()
+    with pytest.raises(NodeUnauthorized, match="a token with invalid characters"):
+        open_node(path, None, Machine("host", None), cache).identify()
+    assert set(cache.files) == {path, f"{tmp_path}/token"}
 
 
 def test_the_credentials_are_those_in_the_output_of_a_plugin(tmp_path: Path) -> None:

@@ -24,12 +24,12 @@ from capacityd.model.errors import (
     NodeUnreachable,
 )
 from capacityd.node.cluster_access import ClusterAccess
-from capacityd.node.errors import from_http_status
-from capacityd.node.refusal import Call, HttpError, quotable
+from capacityd.node.connection import HttpError
+from capacityd.node.errors import Call, from_http_status, quotable
 from capacityd.node.transport_errors import from_transport_error
 
 ACCESS = ClusterAccess("/etc/k.conf", "https://192.0.2.1:6443")
-CALL = Call(ACCESS, "patch", "nodes/status", "n2", "system:node:n2")
+CALL = Call(ACCESS, "patch", "nodes/status", "n2")
 CAUSE = {"causes": [{"field": "status.capacity.x", "message": "must not be -1"}, "junk"]}
 
 
@@ -37,21 +37,21 @@ def status(message: str = "", details: Any = None) -> bytes:
     return json.dumps({"kind": "Status", "message": message, "details": details}).encode()
 
 
-def call(resource: str = "nodes/status", user: str = "system:node:n2", verb: str = "patch") -> Call:
-    return Call(ACCESS, verb, resource, "n2", user)
-
-
 def refusal(code: int, body: bytes = b"", headers: Mapping[str, str] | None = None, of: Call = CALL) -> NodeError:
     return from_http_status(HttpError(code, headers or {}, body), of)
 
 
-EVENTS, NOBODY, BOB = call("events", verb="create"), call(user=""), call(user="bob")
-OWN = 'User "system:node:n2" cannot patch'
-AUTHORIZER = f"is the Node authorizer enabled (--authorization-mode=Node)? The API server's message: {OWN}"
-NODES_ROLE = 'it needs a role with the verb "get" on "nodes". The API'
-EVENTS_ROLE = 'a role with the verb "create" on "events" in the namespace "default".'
+GET = Call(ACCESS, "get", "nodes", "n2")
+EVENTS = Call(ACCESS, "create", "events", "n2")
+LIST = Call(ACCESS, "list", "pods")
+STRANGER = 'User "bob" cannot do it'
+ANONYMOUS = 'User "system:anonymous" cannot patch'
+STATUS_ROLE = '"bob" may not patch nodes/status of Node "n2" (HTTP 403): it needs a role with the verb "patch" on'
+NODES_ROLE = 'may not get Node "n2" (HTTP 403): it needs a role with the verb "get" on "nodes". The API'
+EVENTS_ROLE = '(HTTP 403): it needs a role with the verb "create" on "events" in the namespace "default".'
 OWN_ONLY = "has access to its own Node only"
 WEBHOOK = 'admission webhook "x" denied the request: no'
+QUOTA = 'events "n2.1" is forbidden: exceeded quota: x'
 NOT_READY = 'nodes "n2" is forbidden: not yet ready to handle request'
 
 
@@ -59,51 +59,38 @@ NOT_READY = 'nodes "n2" is forbidden: not yet ready to handle request'
     ("code", "body", "of", "kind", "expected"),
     [
         (409, status("modified"), CALL, NodeConflict, "has changed since it was read"),
+        (409, b"<html>", CALL, NodeUnreachable, "not an API server"),
+        (409, status("exists"), EVENTS, NodeRejected, "refused to create events (HTTP 409): exists"),
         (422, status("error in our request"), CALL, NodeRejected, "(HTTP 422): error in our request"),
         (422, status("invalid", CAUSE), CALL, NodeRejected, "(HTTP 422): status.capacity.x: must not be -1"),
-        (409, status("exists"), EVENTS, NodeRejected, "refused to create events (HTTP 409): exists"),
         (422, b"<html>", CALL, NodeUnreachable, "not an API server"),
         (422, b"[" * 100_000, CALL, NodeUnreachable, "not an API server"),
-        (403, b"<html>nginx</html>", CALL, NodeUnreachable, "or does a proxy or a firewall on the way refuse"),
-        (
-            504,
-            status("Timeout: request did not complete"),
-            CALL,
-            NodeUnreachable,
-            "Does an admission webhook not answer?",
-        ),
         (404, status("", {"kind": "nodes"}), CALL, NodeMissing, 'the API server in /etc/k.conf has no Node "n2"'),
-        (404, status("", {"kind": "namespaces"}), call("events"), NodeRejected, "(HTTP 404)"),
+        (404, status("", {"kind": "namespaces"}), EVENTS, NodeRejected, "(HTTP 404)"),
         (404, b"404 page not found", CALL, NodeUnreachable, "the server in /etc/k.conf is not an API server"),
         (302, status("elsewhere"), CALL, NodeUnreachable, "not an API server"),
-        (
-            410,
-            status("too old"),
-            call("pods", "bob", "list"),
-            ListExpired,
-            "the rest of the list of pods",
-        ),
-        (410, status("too old"), call("nodes", "bob", "get"), NodeUnreachable, "is unavailable (HTTP 410): too old"),
+        (410, status("too old"), LIST, ListExpired, "the rest of the list of pods"),
+        (410, status("too old"), GET, NodeUnreachable, "is unavailable (HTTP 410): too old"),
         (429, status("slow down"), CALL, NodeUnreachable, "is unavailable (HTTP 429): slow down"),
         (500, status("etcd", {"causes": [{"message": "x"}]}), CALL, NodeUnreachable, "is unavailable (HTTP 500): etcd"),
+        (504, status("Timeout"), CALL, NodeUnreachable, "be out of date. Does an admission webhook not answer?"),
         (401, status("Unauthorized"), CALL, NodeUnauthorized, "rejected the credentials in the same file (HTTP 401)"),
-        # Refused by an authorizer, by an admission plugin, or by an API server that is starting.
-        (403, status(NOT_READY), CALL, NodeUnreachable, f"is unavailable (HTTP 403): {NOT_READY}"),
-        (403, status(WEBHOOK), CALL, NodeRejected, f"refused to patch nodes/status (HTTP 403): {WEBHOOK}"),
-        (403, status('User "bob" cannot patch'), NOBODY, NodeForbidden, 'the identity "bob" may not'),
-        (
-            403,
-            status('User "system:anonymous" cannot patch'),
-            NOBODY,
-            NodeUnauthorized,
-            "no token and no client certificate",
-        ),
-        (403, status("only own"), call(user="system:node:n1"), NodeForbidden, OWN_ONLY),
+        # A 403 is from the authorizer, NodeRestriction, another admission plugin, a starting API server, or a proxy.
+        (403, status(STRANGER), CALL, NodeForbidden, STATUS_ROLE),
+        (403, status(STRANGER), GET, NodeForbidden, NODES_ROLE),
+        (403, status("no"), GET, NodeForbidden, f"the identity in /etc/k.conf {NODES_ROLE}"),
+        (403, status(STRANGER), EVENTS, NodeForbidden, EVENTS_ROLE),
+        (403, status(STRANGER), LIST, NodeForbidden, "may not list pods (HTTP 403): it needs a role"),
+        (403, status('User "system:node:n2" cannot patch'), CALL, NodeForbidden, "it needs a role with"),
+        (403, status('User "system:node:n1" cannot patch'), CALL, NodeForbidden, OWN_ONLY),
         (403, status('node "n1" is not allowed to modify node "n2"'), CALL, NodeForbidden, OWN_ONLY),
-        (403, status(OWN), CALL, NodeForbidden, AUTHORIZER),
-        (403, status('User "bob" cannot patch'), BOB, NodeForbidden, 'a role with the verb "patch" on "nodes/status"'),
-        (403, status("x"), call("nodes", "bob", "get"), NodeForbidden, f'get Node "n2" (HTTP 403): {NODES_ROLE}'),
-        (403, status("x"), call("events", "bob", "create"), NodeForbidden, f"(HTTP 403): it needs {EVENTS_ROLE}"),
+        (403, status(ANONYMOUS), CALL, NodeUnauthorized, "no token and no client certificate"),
+        (403, status(WEBHOOK), CALL, NodeRejected, f"refused to patch nodes/status (HTTP 403): {WEBHOOK}"),
+        (403, status("labels are forbidden"), CALL, NodeRejected, "nodes/status (HTTP 403): labels are forbidden"),
+        (403, status(QUOTA), EVENTS, NodeRejected, f"refused to create events (HTTP 403): {QUOTA}"),
+        (403, status(NOT_READY), CALL, NodeUnreachable, f"is unavailable (HTTP 403): {NOT_READY}"),
+        (403, b"<html>nginx</html>", CALL, NodeUnreachable, "or does a proxy or a firewall on the way refuse"),
+        (403, b"", CALL, NodeUnreachable, "not an API server"),
     ],
 )
 def test_each_refusal_has_its_error_and_advice(
@@ -113,7 +100,7 @@ def test_each_refusal_has_its_error_and_advice(
     assert type(error) is kind
     assert expected in str(error)
     assert ACCESS.server not in str(error)
-    places = (ACCESS.kubeconfig, f'Node "{of.node}"', f'the identity "{of.user}"')
+    places = (ACCESS.kubeconfig, f'Node "{of.node}"', 'the identity "')
     assert any(place in str(error) for place in places)
 
 
@@ -224,10 +211,10 @@ CONSTRAINED = (
 
 
 @pytest.mark.parametrize("message", [OLDER, CONSTRAINED])
-@pytest.mark.parametrize(("verb", "resource"), [("get", "nodes"), ("patch", "nodes/status"), ("watch", "nodes")])
+@pytest.mark.parametrize(("verb", "resource"), [("get", "nodes"), ("patch", "nodes/status")])
 def test_credentials_that_may_not_act_as_the_node_have_advice(message: str, verb: str, resource: str) -> None:
     acting = ClusterAccess("/etc/k.conf", "https://192.0.2.1:6443", impersonated="system:node:n2")
-    error = refusal(403, status(message), of=Call(acting, verb, resource, "n2", "system:node:n2"))
+    error = refusal(403, status(message), of=Call(acting, verb, resource, "n2"))
     assert isinstance(error, NodeForbidden)
-    assert "this needs Kubernetes 1.36 or later, the roles in identity-own-node.yaml" in str(error)
+    assert "This needs Kubernetes 1.36 or later, the roles in identity-own-node.yaml" in str(error)
     assert 'use identity.yaml, and remove "as"' in str(error)

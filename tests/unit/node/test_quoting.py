@@ -17,8 +17,8 @@ import pytest
 
 from capacityd.model.errors import NodeError, NodeRejected
 from capacityd.node import Machine, open_node
+from capacityd.node.errors import quotable
 from capacityd.node.proxy import proxy_headers
-from capacityd.node.refusal import quotable
 from tests.cluster.credentials import Authority
 from tests.support.nodes import node
 from tests.support.server import Request, answer, failure, read_request, review, serve
@@ -94,7 +94,7 @@ def outputs(error: NodeError) -> str:
     """All parts of an error that may be printed, logged, or written to the Node."""
     reason = error.reason if isinstance(error, NodeRejected) else ""
     shown = traceback.format_exception(error, chain=True)
-    return "\n".join([str(error), repr(error), reason, *getattr(error, "files", ()), *shown])
+    return "\n".join([str(error), repr(error), reason, *shown])
 
 
 def leaked(secrets: tuple[str, ...], text: str) -> set[str]:

@@ -25,7 +25,7 @@ from capacityd.model.plan import Action, Change, Trouble
 from capacityd.model.reading import Absent, Unknown
 from capacityd.model.reasons import PassReason
 from capacityd.model.waits import Wait, WaitReason
-from capacityd.node import Review
+from capacityd.node import Identity
 from capacityd.reconcile.denial import Denial
 from capacityd.reconcile.memory import Memory
 from capacityd.schema.config import Config, Resource, Table
@@ -66,7 +66,7 @@ STATUS = PassStatus(
     read_at=1.0,
     written_at=2.0,
 )
-PASS_MEMORY = PassMemory(MEMORY, STATUS, Review("system:node:n1", "n1", "hash"), "/srv/x.prom")
+PASS_MEMORY = PassMemory(MEMORY, STATUS, Identity("n1", is_certain=True, is_own_node=True, basis="hash"), "/srv/x.prom")
 SERVICE = ServiceStatus(
     812,
     100.0,

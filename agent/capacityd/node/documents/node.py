@@ -79,9 +79,9 @@ def reviewed_user(document: Any) -> tuple[str, str]:
     status = object_at(document or {}, "status") or {}
     user = object_at(status, "userInfo", path="status.userInfo") or {}
     extra = object_at(user, "extra", path="status.userInfo.extra") or {}
-    nodes = extra.get(_NODE_OF_TOKEN) or [""]  # a list of texts, although a token is bound to only one Node
-    name = printable_text_at(user, "username", path="status.userInfo.username")
-    return name, printable(str(nodes[0]))
+    nodes = extra.get(_NODE_OF_TOKEN)  # a list of texts, although a token is bound to only one Node
+    node = str(nodes[0]) if isinstance(nodes, list) and nodes else ""
+    return printable_text_at(user, "username", path="status.userInfo.username"), printable(node)
 
 
 def _fingerprint(document: JsonObject) -> str:

@@ -1,0 +1,312 @@
+"""Which Node is used with which credentials, when the API server is asked for it, and that it is this machine's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capacityd.model.errors import NodeError, NodeForbidden, NodeMissing, NodeUnauthorized, NodeUnreachable
+from capacityd.model.node import Node, Patch
+from capacityd.node import CredentialsCache, Machine, open_node
+from capacityd.node.identity import basis_of
+from capacityd.node.kubeconfig import load
+from tests.support.nodes import UID, node
+from tests.support.server import Request, Server, answer, failure, review, serve
+from tests.unit.node.test_credentials import V1, config, credential, program, written
+
+UUID, OTHER_UUID = "4c4c4544-0042-3510-8052-b4c04f4d5931", "4c4c4544-0042-3510-8052-b4c04f4d5932"
+PATCH = Patch(UID, "7", capacity={"example.com/x": 4})
+ANONYMOUS = 'forbidden: User "system:anonymous" cannot create resource "selfsubjectreviews"'
+STARTING = 'forbidden: User "system:node:n1" cannot create resource "selfsubjectreviews"'
+
+
+class Cluster:
+    """An API server for one user at a time. A kubelet reaches its own Node only, any other user all Nodes."""
+
+    def __init__(self, user: str = "system:node:n1", bound: str = "") -> None:
+        self.user, self.bound = user, bound
+        self.reviews: list[bytes] = []
+        """The responses to the next reviews, in place of the user."""
+        self.machines = dict.fromkeys(("n1", "n2", "n3", "n7", "n9", "Other", "host-1"), ("9f", ""))
+        """Name of a Node -> its machineID and systemUUID."""
+        self.readonly: set[str] = set()
+        self.broken: bytes | None = None
+        """The response to each GET of a Node; None for the Node."""
+        self.asked: list[str] = []
+
+    def __call__(self, request: Request) -> bytes:
+        if request.method == "POST":
+            self.asked.append("review")
+            return self.reviews.pop(0) if self.reviews else review(self.user, self.bound)
+        name = request.path.split("/")[4].partition("?")[0]
+        self.asked.append(f"{request.method} {name}")
+        if self.broken is not None:
+            return self.broken
+        if request.method == "PATCH" and name in self.readonly:
+            return failure(403, f'nodes "{name}" is forbidden: User "{self.user}" cannot patch')
+        if name not in self.machines:
+            return failure(404, "not found", {"kind": "nodes"})
+        if self.user.startswith("system:node:") and self.user not in (f"system:node:{name}", "system:node:"):
+            return failure(403, f'forbidden: User "{self.user}" cannot get')
+        document: dict[str, Any] = node()
+        document["metadata"]["name"] = name
+        document["status"]["nodeInfo"] = dict(zip(("machineID", "systemUUID"), self.machines[name], strict=True))
+        return answer(200, document)
+
+
+def opened(
+    folder: Path,
+    server: Server,
+    name: str | None = None,
+    machine: tuple[str | None, str] = ("9f", ""),
+    cache: CredentialsCache | None = None,
+    acts_as: str | None = None,
+) -> Node:
+    """The Node as a new process opens it. machine: its id and UUID. acts_as: the user to impersonate."""
+    path = written(folder, config({"server": server.url}, {"token": "secret", "as": acts_as}))
+    return open_node(path, name, Machine("Host-1 ", *machine), cache)
+
+
+@pytest.mark.parametrize(
+    ("user", "bound", "configured", "name", "certain", "checked"),
+    [
+        ("system:node:n1", "", None, "n1", True, False),
+        ("system:node:n1", "", "n1", "n1", True, False),
+        ("system:serviceaccount:x:y", "n7", None, "n7", True, True),
+        ("system:serviceaccount:x:y", "n7", "n7", "n7", True, True),
+        ("bob", "", None, "host-1", False, True),
+        ("bob", "", "Other", "Other", True, True),
+        ("system:node:", "", "n3", "n3", True, True),
+        (None, "", "n3", "n3", True, True),
+    ],
+)
+def test_the_credentials_name_the_node_or_else_the_configuration_or_the_host_name(
+    tmp_path: Path, user: str | None, bound: str, configured: str | None, name: str, certain: bool, checked: bool
+) -> None:
+    """user: None if the review is denied. checked: whether the Node must be this machine's."""
+    cluster = Cluster(user or "bob", bound)
+    if user is None:
+        cluster.reviews = [failure(403, STARTING)]
+    cluster.machines[name] = ("a7", "")
+    with serve(cluster) as server:
+        api_node = opened(tmp_path, server, configured)
+        assert api_node.identify() == (name if certain else None)
+        if checked:
+            with pytest.raises(NodeUnauthorized, match=r"is a7, this machine's is 9f\. Set node_name"):
+                api_node.read()
+        else:
+            assert api_node.read().name == name
+    assert cluster.asked == ["review", f"GET {name}"], "one review is enough"
+
+
+@pytest.mark.parametrize(
+    ("user", "bound", "acts_as"),
+    [("system:node:n1", "", None), ("bob", "n1", None), ("bob", "", "system:node:n1")],
+)
+def test_a_configured_name_of_another_node_is_an_error(
+    tmp_path: Path, user: str, bound: str, acts_as: str | None
+) -> None:
+    with serve(Cluster(user, bound)) as server, pytest.raises(NodeUnauthorized) as raised:
+        opened(tmp_path, server, "n2", acts_as=acts_as).identify()
+    assert 'node_name is "n2", but the credentials belong to Node "n1"' in str(raised.value)
+
+
+def test_every_request_acts_as_the_user_that_the_kubeconfig_names(tmp_path: Path) -> None:
+    """Nobody is asked who that is. The machine is checked, because the credentials may come from an image."""
+    cluster = Cluster()
+    with serve(cluster) as server:
+        kubelet = "system:node:n1"
+        assert opened(tmp_path, server, acts_as=kubelet).read().name == "n1"
+        assert opened(tmp_path, server, acts_as=kubelet).write(PATCH).name == "n1"
+        with pytest.raises(NodeUnauthorized, match="belongs to another machine"):
+            opened(tmp_path, server, machine=("0" * 32, ""), acts_as=kubelet).read()
+    assert cluster.asked == ["GET n1", "PATCH n1", "GET n1"]
+    assert {request.headers.get("impersonate-user") for request in server.received} == {kubelet}
+
+
+ID = "0123456789abcdef0123456789abcdef"
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "refused"),
+    [
+        ((ID, ""), (ID, ""), ""),
+        ((ID, ""), (None, ""), ""),  # None accepts any Node
+        (("a7", ""), ("9f", ""), "is a7, this machine's is 9f. Set node_name"),
+        (("", ""), ("", ""), "is not set, this machine's is none (/etc/machine-id is empty)"),
+        (("x", ""), ("", ""), "is not an id (1 character), this"),
+        (("", ""), ("x", ""), "belongs to another machine"),
+        # Clones with one machine-id. Both UUIDs must be known.
+        ((ID, UUID), (ID, UUID), ""),
+        ((ID, UUID.upper()), (ID, UUID), ""),
+        ((ID, UUID), (ID, OTHER_UUID), "belongs to another machine, which has the same machine-id"),
+        ((ID, ""), (ID, UUID), ""),
+        ((ID, UUID), (ID, ""), ""),  # not readable, or a machine without DMI
+        ((ID, ID), (ID, UUID), ""),  # a kubelet that could read the machine-id only
+        ((ID, "Not Settable"), (ID, UUID), ""),
+        ((ID, "not-settable"), (ID, UUID), ""),
+    ],
+)
+def test_another_identity_needs_this_machines_id(
+    tmp_path: Path, theirs: tuple[str, str], ours: tuple[str | None, str], refused: str
+) -> None:
+    """A Node of another machine is never written. A kubelet's identity has access to its own Node only, so its machine
+    is not checked. The message does not show our UUID, which only root may read."""
+    cluster = Cluster("bob", "n1")
+    cluster.machines["n1"] = theirs
+    with serve(cluster) as server:
+        if not refused:
+            assert opened(tmp_path, server, machine=ours).read().name == "n1"
+            return
+        with pytest.raises(NodeUnauthorized) as raised:
+            opened(tmp_path, server, machine=ours).read()
+        cluster.user = "system:node:n1"
+        assert opened(tmp_path, server, machine=ours).read().name == "n1"
+    assert refused in str(raised.value)
+    assert OTHER_UUID not in str(raised.value)
+
+
+# When the API server is asked.
+
+
+def test_the_review_of_an_earlier_pass_is_enough(tmp_path: Path) -> None:
+    cluster, cache = Cluster(), CredentialsCache()
+    with serve(cluster) as server:
+        for _ in range(2):
+            assert opened(tmp_path, server, cache=cache).read().name == "n1"
+    assert cluster.asked == ["review", "GET n1", "GET n1"]
+
+
+def _is_another_kubelets(cluster: Cluster) -> None:
+    """The new credentials are in the same file, as with k3s."""
+    cluster.user = "system:node:n2"
+
+
+def _is_bound_to_another(cluster: Cluster) -> None:
+    """An identity other than a kubelet's may read every Node, so no denial shows that it is another one."""
+    cluster.bound, cluster.machines["n1"] = "n9", ("a7", "")
+
+
+def _has_no_node(cluster: Cluster) -> None:
+    cluster.bound = "n9"
+    del cluster.machines["n1"]
+
+
+def _may_not_write(cluster: Cluster) -> None:
+    cluster.bound, cluster.readonly = "n9", {"n1"}
+
+
+Changes = Callable[[Cluster], None]
+
+
+@pytest.mark.parametrize(
+    ("user", "change", "error", "method", "name"),
+    [
+        ("system:node:n1", _is_another_kubelets, NodeForbidden, "GET", "n2"),
+        ("agent", _is_bound_to_another, NodeUnauthorized, "GET", "n9"),
+        ("agent", _has_no_node, NodeMissing, "GET", "n9"),
+        ("agent", _may_not_write, NodeForbidden, "PATCH", "n9"),
+    ],
+)
+def test_after_a_denial_the_next_pass_asks_who_we_are(
+    tmp_path: Path, user: str, change: Changes, error: type[NodeError], method: str, name: str
+) -> None:
+    cluster, cache = Cluster(user, "n1"), CredentialsCache()
+    with serve(cluster) as server:
+        first = opened(tmp_path, server, cache=cache)
+        first.read()
+        change(cluster)
+        with pytest.raises(error):
+            first.write(PATCH) if method == "PATCH" else opened(tmp_path, server, cache=cache).read()
+        again = opened(tmp_path, server, cache=cache)
+        assert (again.write(PATCH) if method == "PATCH" else again.read()).name == name
+    assert cluster.asked == ["review", "GET n1", f"{method} n1", "review", f"{method} {name}"]
+
+
+@pytest.mark.parametrize("broken", [b"", failure(500), failure(401)])
+def test_other_errors_cause_no_review(tmp_path: Path, broken: bytes) -> None:
+    cluster, cache = Cluster(), CredentialsCache()
+    cluster.broken = broken
+    with serve(cluster) as server:
+        for _ in range(2):
+            with pytest.raises(NodeError):
+                opened(tmp_path, server, cache=cache).read()
+    assert cluster.asked == ["review", "GET n1", "GET n1"]
+
+
+@pytest.mark.parametrize(
+    ("denied", "kind", "message"),
+    [
+        # The authorizer of a server that has just started does not know the default rights yet.
+        (STARTING, NodeUnreachable, "as for a moment after its start; if this lasts, set node_name"),
+        # The name of the Node is not the cause.
+        (ANONYMOUS, NodeUnauthorized, "end TLS, and remove the client certificate?"),
+    ],
+)
+def test_a_denied_review_is_asked_for_again(tmp_path: Path, denied: str, kind: type[NodeError], message: str) -> None:
+    cluster = Cluster()
+    cluster.reviews = [failure(403, denied)]
+    with serve(cluster) as server:
+        api_node = opened(tmp_path, server)
+        with pytest.raises(kind) as raised:
+            api_node.read()
+        assert str(raised.value).endswith(message)
+        assert api_node.read().name == "n1"
+    assert cluster.asked == ["review", "review", "GET n1"]
+
+
+def basis(
+    folder: Path,
+    path: str = "kubeconfig",
+    server: str = "https://192.0.2.1:6443",
+    authority: str = "authority",
+    user: str = "u",
+    token: str = "secret",
+    certificate: str = "pair",
+    configured: str | None = None,
+    hostname: str = "host",
+) -> str:
+    """What an identity is determined from, with these credentials."""
+    files = {"ca.crt": authority, "token": token, "pair": certificate}
+    for name, content in files.items():
+        written(folder, content, name)
+    entry = {"tokenFile": "token", "client-certificate": "pair", "client-key": "pair"}
+    document = config({"server": server, "certificate-authority": "ca.crt"}, entry)
+    document["users"][0]["name"] = document["contexts"][1]["context"]["user"] = user
+    return basis_of(load(written(folder, document, path)), configured, hostname)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"path": "other"},
+        {"server": "https://192.0.2.2:6443"},
+        {"authority": "another"},  # each node may reach its cluster at the same loopback address
+        {"user": "v"},
+        {"token": "renewed"},
+        {"certificate": "renewed"},
+        {"configured": "n1"},
+        {"hostname": "renamed"},
+    ],
+)
+def test_what_an_identity_depends_on_has_a_review_of_its_own(tmp_path: Path, change: dict[str, str]) -> None:
+    assert basis(tmp_path) == basis(tmp_path)
+    assert basis(tmp_path, **change) != basis(tmp_path)
+    assert "secret" not in basis(tmp_path)
+
+
+@pytest.mark.parametrize("status", [{"token": "secret-$$"}, {"clientCertificateData": "$$", "clientKeyData": "k"}])
+def test_an_exec_plugin_may_print_other_credentials_each_time(tmp_path: Path, status: dict[str, str]) -> None:
+    printed = credential(**status).replace('"', r"\"")
+    command = program(tmp_path, f'echo "{printed}"')
+
+    def access(*arguments: str) -> Any:
+        entry = {"apiVersion": V1, "command": command, "args": arguments}
+        return load(written(tmp_path, config(user={"exec": entry})))
+
+    first, second, other = access(), access(), access("--as=another")
+    assert first != second
+    assert basis_of(first, None, "host") == basis_of(second, None, "host") != basis_of(other, None, "host")

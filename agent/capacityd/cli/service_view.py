@@ -50,13 +50,17 @@ def service_problems(config: Config, kubeconfig: str | None) -> Iterator[Problem
 def node_name_error(config: Config, kubeconfig: str | None) -> str:
     """The error if node_name is not the Node of the credentials. "" if it is, or if the credentials can't be read.
 
-    kubeconfig: as in service_problems().
+    kubeconfig: as in service_problems(), which reports a file that can't be read in time.
     """
     name = config.settings.node_name
     if not name:
         return ""
+    return text_within(_TIMEOUT, partial(_node_name_error, name, kubeconfig or config.settings.kubeconfig)) or ""
+
+
+def _node_name_error(name: str, kubeconfig: str | None) -> str:
     try:
-        access = load(kubeconfig or config.settings.kubeconfig, plugin_timeout=None, trust=SERVICE_TRUST)
+        access = load(kubeconfig, plugin_timeout=None, trust=SERVICE_TRUST)
     except NodeError:
         return ""
     node = node_of_certificate(access.certificate or "")
@@ -99,8 +103,9 @@ def _command(table: Table) -> tuple[str, ...]:
 
 def _has_shell_text(command: tuple[str, ...]) -> bool:
     """Whether a command contains the text of a program, as in ["/bin/sh", "-c", "ls | wc -l"]."""
-    runs_text = _RUNS_TEXT.fullmatch(os.path.basename(command[0])) is not None
-    return runs_text and any(_TEXT_OPTION.fullmatch(word) for word in command[1:-1])
+    options = [index for index, word in enumerate(command[:-1]) if _TEXT_OPTION.fullmatch(word)]
+    programs = command[: options[-1]] if options else ()  # also the shell in ["/usr/bin/timeout", "5", "sh", "-c", "…"]
+    return any(_RUNS_TEXT.fullmatch(os.path.basename(word)) for word in programs)
 
 
 def _place(resource: Resource, key: str, message: str = "") -> Problem:

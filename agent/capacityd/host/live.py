@@ -30,9 +30,9 @@ from capacityd.host.regular_file import (
     unreadable,
 )
 from capacityd.host.routes import default_interfaces
-from capacityd.linux.opening import open_data_file
+from capacityd.linux.opening import ForeignLink, data_exists, open_data_file
 from capacityd.linux.sandbox import sandbox_advice
-from capacityd.model.errors import HostError
+from capacityd.model.errors import Cause, HostError
 from capacityd.model.host import Content, MachineMemory, Output
 from capacityd.model.quoting import quoted
 from capacityd.model.text import printable
@@ -81,7 +81,13 @@ class LiveHost:
             raise unreadable(path, e) from e
 
     def exists(self, path: str) -> bool:
-        return self.resolve(path) is not None
+        # The configuration names this path. By a link, another user could learn which files of root exist.
+        try:
+            return data_exists(path)
+        except ForeignLink as e:
+            raise HostError(f"{path} could not be checked: {e}", cause=Cause.NOT_TRUSTED) from e
+        except OSError as e:
+            raise unreadable(path, e) from e
 
     def properties(self, device: str) -> Mapping[str, str]:
         with self._udev_properties(device) as known:

@@ -1,4 +1,5 @@
-"""Opens data that may belong to any user: a file that contains a number, or the folder for the metrics.
+"""Opens data that may belong to any user: a file that contains a number, the folder for the metrics, or a path that is
+only tested for existence.
 
 A symbolic link is followed if it belongs to root, to the user of this process, or to the owner of the link's target.
 With any other symbolic link, or with a hard link, another user could select one of root's files. The kernel's own
@@ -33,6 +34,15 @@ def open_data_file(path: str) -> int:
 def open_data_folder(path: str) -> int:
     """Opens the folder at this path, and returns its descriptor. Raises ForeignLink and OSError."""
     return open_folder(_find(path))
+
+
+def data_exists(path: str) -> bool:
+    """Whether the target of this path exists. Does not open the target. Raises ForeignLink and OSError."""
+    try:
+        _find(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
 
 
 def _find(path: str) -> PathPart:

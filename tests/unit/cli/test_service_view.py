@@ -116,8 +116,10 @@ def test_config_check_warns_of_a_path_that_the_sandbox_hides(
         ('["/bin/sh", "-c", "ls /dev/ttyUSB* | wc -l"]', True),
         ('["/bin/bash", "-euc", "echo 1"]', True),
         ('["/usr/bin/python3", "-c", "print(1)"]', True),
+        ('["/usr/bin/timeout", "5", "sh", "-c", "echo 1"]', True),
         ('["/bin/grep", "-c", "x", "/etc/passwd"]', False),
         ('["/bin/sh", "/bin/true"]', False),
+        ('["/usr/bin/timeout", "5", "/bin/grep", "-c", "sh", "/etc/passwd"]', False),
     ],
 )
 def test_config_check_warns_of_a_text_that_a_shell_runs(
@@ -137,7 +139,6 @@ def test_config_check_does_not_wait_for_a_path_that_hangs(
     text = ""
     for name in ("hanging", "hidden"):
         text += f'[resources."example.com/{name}"]\nfile = {{ path = "/srv/{name}" }}\n'
-    path.write_text(text)
 
     def hides(_: Sandbox, looked_at: str) -> bool:
         if looked_at == "/srv/hanging":
@@ -145,11 +146,14 @@ def test_config_check_does_not_wait_for_a_path_that_hangs(
         return looked_at == "/srv/hidden"
 
     monkeypatch.setattr(Sandbox, "hides", hides)
+    monkeypatch.setattr(service_view, "load", lambda *_, **__: time.sleep(3600))
     monkeypatch.setattr(service_view, "_TIMEOUT", 0.2)
+    path.write_text(f'{text}[kubernetes]\nkubeconfig = "/srv/kubeconfig"\nnode_name = "n1"\n')
     assert run(["config", "check", "--config", str(path)]) == 0
-    hanging, hidden = capsys.readouterr().err.splitlines()
+    hanging, hidden, kubeconfig = capsys.readouterr().err.splitlines()
     assert '[resources."example.com/hanging"] file: a look at its path did not end within 0.2 s' in hanging
     assert "hides /srv/hidden" in hidden
+    assert kubeconfig.startswith("/srv/kubeconfig: warning: a look at its path did not end within 0.2 s")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the service trusts only root's credentials")

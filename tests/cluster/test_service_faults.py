@@ -59,7 +59,7 @@ def test_faults_that_end_are_logged_once_and_retried(proxied: Service, proxy: Pr
     s.machine.plug("2-1", serial=f"S{len(FAULTS)}")
     s.wait_passes(4, passes, PROMPT)
     assert s.log().count("refused the connection") == 1
-    assert "refused the connection" in s.status()["error"]
+    assert "refused the connection" in s.status()["problems"][0]["message"]
     s.connect(proxy.url)
     s.wait_capacity("1", names[-1])
 

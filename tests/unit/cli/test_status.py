@@ -18,7 +18,7 @@ from capacityd.config.saved import stamps_of
 from capacityd.linux.unit import UnitState
 from capacityd.model.errors import Cause
 from capacityd.model.key import Key
-from capacityd.model.messages import ConfigFiles, ServiceStatus
+from capacityd.model.messages import ConfigFiles
 from capacityd.model.node import ConditionReason
 from capacityd.model.plan import Action, Trouble
 from capacityd.model.reading import Quantity, Unknown
@@ -150,13 +150,6 @@ def test_files_that_have_changed_since_the_last_reload_are_named(tmp_path: Path)
     other.unlink()
     config.write_text("= ")
     assert line.format(config) in shown("status", files)[1]
-    assert json.loads(shown("status --json", files)[1])["changed_files"] == [str(config)]
-
-
-@pytest.mark.parametrize("service", [RUNNING, None])
-def test_the_error_of_the_last_pass_is_reported_until_the_service_has_one(service: ServiceStatus | None) -> None:
-    files = ServiceFiles(replace(HEALTHY, error="refused"), service)
-    assert json.loads(shown("status --json", files)[1])["error"] == "refused"
 
 
 def test_errors_of_the_configuration_that_is_in_use_are_listed_once() -> None:
@@ -227,7 +220,8 @@ def test_the_row_of_a_label_says_nothing_that_goes_without_saying() -> None:
     }
 
 
-def test_what_is_wrong_is_said_beside_json_too(capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit status 4 has a reason on standard error."""
-    assert shown("status --json", ServiceFiles(replace(HEALTHY, error="refused"), RUNNING))[0] == 4
+def test_json_has_the_problems_and_standard_error_too(capsys: pytest.CaptureFixture[str]) -> None:
+    status, text = shown("status --json", ServiceFiles(replace(HEALTHY, error="refused"), RUNNING))
+    problem = {"message": "refused", "advice": "next attempt in 55 min or after an event"}
+    assert (status, json.loads(text)["problems"]) == (4, [problem])
     assert "capacityd: refused" in capsys.readouterr().err

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from capacityd.cli.output.status_report import StatusProblem, StatusReport
+from capacityd.cli.output.status_report import ResourceRow, StatusProblem
 from capacityd.linux.unit import UnitState
 from capacityd.model.errors import Cause
+from capacityd.model.messages import ServiceStatus
 from capacityd.model.node import ConditionReason
 from capacityd.model.reasons import Activity
 from capacityd.model.text import duration_text
+from capacityd.worker.pass_state import PassStatus
 
 _NOT_EXECUTED = 200
 """The lowest exit status that means that systemd could not execute the program (systemd.exec(5))."""
@@ -30,62 +32,61 @@ _ADVICE = {
 """Reason -> advice."""
 
 
-def problems_in(report: StatusReport, now: float, unit: UnitState | None) -> list[StatusProblem]:
-    """The problems in a report. now: in seconds since the epoch. unit: the systemd unit's state."""
-    return [
-        *_service_problems(report, now=now, unit=unit),
-        *_configuration_problems(report),
-        *_node_problems(report),
-        *_resource_problems(report),
-    ]
+def stale_problems(stale_because: str) -> Iterator[StatusProblem]:
+    """Yields a problem if the service's files may be older than its state. stale_because: why, or ""."""
+    if stale_because:
+        yield StatusProblem(stale_because, "see `journalctl -u capacityd` for what the service has logged since")
 
 
-def _service_problems(report: StatusReport, now: float, unit: UnitState | None) -> Iterator[StatusProblem]:
-    """Yields the problems of the service and of its passes."""
-    if not report.running:
-        if any(row.published is not None for row in report.resources):
-            yield StatusProblem("nothing updates what the last pass has published", _start_advice(unit))
-        elif unit is not None and unit.failing:
-            yield StatusProblem("the service does not run", _start_advice(unit))
-    if report.stale_reason:
-        advice = "see `journalctl -u capacityd` for what the service has logged since"
-        yield StatusProblem(report.stale_reason, advice)
-    elif report.running and report.error:
-        yield StatusProblem(report.error, _next_attempt(report, now))
+def not_running_problems(rows: Sequence[ResourceRow], unit: UnitState | None) -> Iterator[StatusProblem]:
+    """Yields a problem if the service should run. rows: about the last pass. unit: the systemd unit's state."""
+    if any(row.published is not None for row in rows):
+        yield StatusProblem("nothing updates what the last pass has published", _start_advice(unit))
+    elif unit is not None and unit.failing:
+        yield StatusProblem("the service does not run", _start_advice(unit))
+
+
+def service_problems(service: ServiceStatus, last_pass: PassStatus, now: float) -> Iterator[StatusProblem]:
+    """Yields the problems of the running service and of its passes. now: in seconds since the epoch."""
+    error = service.error or last_pass.error
+    if error:
+        yield StatusProblem(error, _next_attempt(service, now))
     # A pass may have failed for the same reason as the watch. Then the error above contains the reason.
-    is_other_reason = report.not_watched not in report.error
-    if report.running and report.not_watched and is_other_reason:
+    if service.not_watched and service.not_watched not in error:
         advice = "until it is, passes read the Node: once a minute while something is wrong, else every five minutes"
-        yield StatusProblem(f"the Node is not watched: {report.not_watched}", advice)
-    if slow := _slow_activity(report, now):
+        yield StatusProblem(f"the Node is not watched: {service.not_watched}", advice)
+    if service.slow_activity is not None:
+        task, waits_for = _ACTIVITIES[service.slow_activity]
+        slow = f"{task} has been running for {duration_text(now - service.slow_since)}: it waits for {waits_for}"
         yield StatusProblem(slow, "if it does not end, the service gives up and tries again")
-    for error in report.event_source_errors:
-        yield StatusProblem(error, "a reconcile pass looks for changes once a minute")
-    if report.running and report.metrics_error:
-        yield StatusProblem(report.metrics_error, report.metrics_advice)
+    for source_error in service.event_source_errors:
+        yield StatusProblem(source_error, "a reconcile pass looks for changes once a minute")
+    if service.metrics_error:
+        yield StatusProblem(service.metrics_error, service.metrics_advice)
 
 
-def _configuration_problems(report: StatusReport) -> Iterator[StatusProblem]:
-    """Yields changed files that the service has not read yet, and errors. Only the last error has advice, for all."""
-    if report.changed_files:
-        files = ", ".join(report.changed_files)
-        yield StatusProblem(
-            f"the service does not use the newest configuration: {files}", "run `systemctl reload capacityd`"
-        )
-    if not report.configuration_errors:
+def configuration_problems(last_service: ServiceStatus, changed_files: Sequence[str]) -> Iterator[StatusProblem]:
+    """Yields changed files that the service has not read yet, and errors. Only the last error has advice, for all.
+
+    last_service: the status of the service, even if it has ended.
+    """
+    if changed_files:
+        message = f"the service does not use the newest configuration: {', '.join(changed_files)}"
+        yield StatusProblem(message, "run `systemctl reload capacityd`")
+    if not last_service.configuration_errors:
         return
     advice = "fix it, then run `systemctl reload capacityd`"
-    if report.previous_configuration_active:
+    if last_service.previous_active:
         advice += "; until then the previous configuration stays active"
-    *others, last = report.configuration_errors
+    *others, last = last_service.configuration_errors
     for error in others:
         yield StatusProblem(error)
     yield StatusProblem(last, advice)
 
 
-def _node_problems(report: StatusReport) -> Iterator[StatusProblem]:
+def node_problems(last_pass: PassStatus) -> Iterator[StatusProblem]:
     """Yields the problems of the Node as a whole."""
-    for trouble in report.troubles:
+    for trouble in last_pass.troubles:
         if trouble.key is not None:
             continue
         if trouble.reason is ConditionReason.OVERWRITTEN:
@@ -95,27 +96,29 @@ def _node_problems(report: StatusReport) -> Iterator[StatusProblem]:
             yield StatusProblem(trouble.text, "look for an admission policy or webhook that changes Nodes")
 
 
-def _resource_problems(report: StatusReport) -> Iterator[StatusProblem]:
+def resource_problems(
+    last_pass: PassStatus, rows: Sequence[ResourceRow], last_service: ServiceStatus
+) -> Iterator[StatusProblem]:
     """Yields a problem for each resource that is unknown or in other trouble."""
     # While the previous configuration is active, the listed errors are errors of the rejected configuration.
-    lists_active_errors = bool(report.configuration_errors) and not report.previous_configuration_active
-    for row in report.resources:
-        is_listed = row.cause is Cause.CONFIGURATION and lists_active_errors  # by _configuration_problems()
+    lists_active_errors = bool(last_service.configuration_errors) and not last_service.previous_active
+    for row in rows:
+        is_listed = row.cause is Cause.CONFIGURATION and lists_active_errors  # by configuration_problems()
         if row.cause is not None and not is_listed:
             advice = "" if row.cause is Cause.CONFIGURATION else _EXPLAIN
             yield StatusProblem(f"{row.key}: unknown: {row.note}", advice)
-    for trouble in report.troubles:
+    for trouble in last_pass.troubles:
         if trouble.key is not None and trouble.reason is not ConditionReason.UNKNOWN:
             yield StatusProblem(trouble.summary, _ADVICE.get(trouble.reason, ""))
 
 
-def _next_attempt(report: StatusReport, now: float) -> str:
+def _next_attempt(service: ServiceStatus, now: float) -> str:
     """When the next pass runs; "" if that is not known."""
-    if report.pass_running:
+    if service.pass_running:
         return "the next attempt runs now"
-    if not report.next_reconcile:
+    if not service.next_reconcile:
         return ""
-    return f"next attempt in {duration_text(report.next_reconcile - now)} or after an event"
+    return f"next attempt in {duration_text(service.next_reconcile - now)} or after an event"
 
 
 def _start_advice(unit: UnitState | None) -> str:
@@ -135,11 +138,3 @@ def _start_advice(unit: UnitState | None) -> str:
     if unit.masked:
         return "it is masked: run `systemctl unmask capacityd`, then `systemctl enable --now capacityd`"
     return _START_ADVICE.format("start" if unit.enabled else "enable --now")
-
-
-def _slow_activity(report: StatusReport, now: float) -> str:
-    """What the service does slowly, for how long, and what it waits for; "" if the service is not slow."""
-    if report.slow_activity is None or report.slow_since is None:
-        return ""
-    task, waits_for = _ACTIVITIES[report.slow_activity]
-    return f"{task} has been running for {duration_text(now - report.slow_since)}: it waits for {waits_for}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from capacityd.cli.output.status_report import ResourceRow, StatusProblem, StatusReport
+from capacityd.cli.output.status_report import ResourceRow, StatusReport
 from capacityd.cli.output.terminal import print_line, print_table, without_column
 from capacityd.model.node import ConditionReason
 from capacityd.model.text import duration_text
@@ -14,26 +14,26 @@ _HEADER = ("RESOURCE", "READING", "CAPACITY", "ALLOCATABLE", "EXPECT", "NOTE")
 _EXPECT_COLUMN = _HEADER.index("EXPECT")
 
 
-def print_status(report: StatusReport, problems: Sequence[StatusProblem], *, now: float, uptime: float) -> None:
-    """Prints the report and its problems. now: in seconds since the epoch. uptime: the machine's, in seconds."""
-    print_line(_summary(report, degraded=bool(problems)))
+def print_status(report: StatusReport, *, now: float, uptime: float) -> None:
+    """Prints the report. now: in seconds since the epoch. uptime: the machine's, in seconds."""
+    print_line(_summary(report))
     if report.has_pass:
         print_line(_times(report, now))
     if report.starts_at_boot is False:
         print_line("disabled: it will not start at the next boot; to change that: `systemctl enable capacityd`")
-    _print_problems(report, problems)
+    _print_problems(report)
     if report.has_pass:
         print_line()
         _print_resources(report)
         _print_waits(report, uptime)
 
 
-def _print_problems(report: StatusReport, problems: Sequence[StatusProblem]) -> None:
-    if problems:
+def _print_problems(report: StatusReport) -> None:
+    if report.problems:
         print_line()
         if report.pass_running:
             print_line("a pass runs now, so this may be out of date:")
-    for problem in problems:
+    for problem in report.problems:
         print_line(problem.message, sign="!")
         if problem.advice:
             print_line(f"→ {problem.advice}", indent=2)
@@ -62,7 +62,7 @@ def _print_resources(report: StatusReport) -> None:
     print_table(rows)
 
 
-def _summary(report: StatusReport, *, degraded: bool) -> str:
+def _summary(report: StatusReport) -> str:
     if not report.running:
         last_state = "; this is its last known state" if report.has_pass else ""
         return f"capacityd is not running{last_state}"
@@ -72,7 +72,7 @@ def _summary(report: StatusReport, *, degraded: bool) -> str:
         return f"{running}, no reconcile pass completed yet"
     node = f"Node {report.node}" if report.node else "no Node yet"
     observed = " is not written (observe = true)" if report.observe else ""
-    health = "degraded" if degraded else "healthy"
+    health = "degraded" if report.problems else "healthy"
     return f"{running}, {health}; {node}{observed}"
 
 

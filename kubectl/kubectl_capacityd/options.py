@@ -15,7 +15,6 @@ class ClusterOptions:
     """
 
     command: str
-    json: bool = False
     kubeconfig: str | None = None
     context: str | None = None
     node_file: str | None = None
@@ -25,7 +24,7 @@ class ClusterOptions:
     by: str | None = None
     # fleet
     node_names: Sequence[str] = ()
-    all: bool = False
+    json: bool = False
     max_age: str = ""
     textfile: str | None = None
     # template

@@ -34,7 +34,7 @@ def command_parser() -> argparse.ArgumentParser:
     # set_defaults() below would set defaults for all parsers.
     _add_common(parser)
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
-    parser.set_defaults(context=None, kubeconfig=None, node_file=None, json=False)
+    parser.set_defaults(context=None, kubeconfig=None, node_file=None)
     commands = parser.add_subparsers(title="commands", prog=PROGRAM, dest="command", required=True, metavar="COMMAND")
     subparsers = {
         name: commands.add_parser(name, help=about, description=about, epilog=command_epilog(name), parents=[common])
@@ -50,7 +50,7 @@ def _add_fleet_options(fleet: argparse.ArgumentParser) -> None:
         "node_names", nargs="*", metavar="NODE", help="report only these Nodes, but compare each with its whole group"
     )
     fleet.add_argument("--nodes", action="store_true", help="also list the resources of each Node")
-    fleet.add_argument("--all", action="store_true", help="print a line for each finding instead of each group")
+    fleet.add_argument("--json", action="store_true", help="print JSON")
     _add_selector(fleet)
     fleet.add_argument(
         "--by",
@@ -133,4 +133,3 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="read the Nodes from a JSON file instead of the API server; - is standard input",
     )
-    group.add_argument("--json", action="store_true", help="print JSON")

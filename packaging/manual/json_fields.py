@@ -112,12 +112,6 @@ FIELDS: dict[str, tuple[Field, ...]] = {
     "apply and withdraw": (
         Field("applied", "true or false", "whether the patch was written; besides the fields of `plan`"),
     ),
-    "record": (
-        Field("file", "text", "path of the recording"),
-        Field("bytes", "number", "its size"),
-        Field("redacted", "true or false", "whether identifiers were replaced"),
-        Field("unreadable", "object", "error -> paths that could not be read"),
-    ),
     "config check": (
         Field("files", "list", "paths of the files that were read"),
         Field("skipped", "list", "paths of the other files in the searched folders"),
@@ -160,9 +154,6 @@ FIELDS_OF_KUBECTL: dict[str, tuple[Field, ...]] = {
         Field("by_node[].ready", "true, false or null", "whether the Node is ready"),
         Field("by_node[].cordoned", "true or false", "whether the Node is cordoned"),
         Field("by_node[].resources[]", "object", "`name`, `capacity`, `allocatable`, `requested` and `free`"),
-    ),
-    "template": (
-        Field("", "object", "the document that `template` prints as YAML; with `--by`, value of the label -> document"),
     ),
 }
 """Command of kubectl capacityd -> its fields."""

@@ -248,7 +248,7 @@ def _json_tables(tables: Mapping[str, Sequence[Field]], heading: str) -> Iterato
 
 
 def _names(names: str) -> str:
-    return ", ".join(f"`{name}`" for name in names.split(", ")) if names else "the object"
+    return ", ".join(f"`{name}`" for name in names.split(", "))
 
 
 def _options(program: _Program) -> Iterator[str]:

@@ -64,7 +64,7 @@ def test_pip_installs_it_where_there_is_no_systemd(tmp_path: Path) -> None:
     (tmp_path / "nodes.json").write_text(NODES)
     fleet = run(programs / "kubectl-capacityd", "fleet", "--node-file", tmp_path / "nodes.json")
     assert "\nexample.com/dongle  1 " in fleet
-    assert run(programs / "kubectl_complete-capacityd", "fleet", "--al").startswith("--all\t")
+    assert run(programs / "kubectl_complete-capacityd", "fleet", "--js").startswith("--json\t")
 
 
 def run(*command: str | Path) -> str:

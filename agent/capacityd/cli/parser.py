@@ -47,7 +47,7 @@ _SHARED_BY_COMMAND = {
     "apply": tuple(_SHARED),
     "withdraw": tuple(_SHARED),
     "run": _NOT_JSON,
-    "record": ("--machine", "--json"),
+    "record": ("--machine",),
     "status": ("--json",),
     "config": ("--config", "--kubeconfig", "--json"),
 }

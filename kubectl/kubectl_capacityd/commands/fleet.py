@@ -51,7 +51,7 @@ def fleet(options: ClusterOptions) -> int:
             print_message(f"{finding.node or 'the cluster'}: {finding.reason}: {finding.message}")
     else:
         hint = _NO_REQUESTS_FROM_CLUSTER if options.node_file is None else _NO_REQUESTS_IN_FILE
-        print_fleet(report, ungrouped=options.all, no_requests_hint=hint)
+        print_fleet(report, no_requests_hint=hint)
     return 4 if report.findings else 0
 
 

@@ -17,11 +17,8 @@ _CLUSTER = "(cluster)"
 _OUTLIERS = frozenset(reason.value for reason in OUTLIERS)
 
 
-def print_fleet(report: FleetReport, *, ungrouped: bool, no_requests_hint: str) -> None:
-    """Prints the report. ungrouped: whether to print a row for each finding instead of each group of findings.
-
-    no_requests_hint: why pods' requests may be unknown, and what to do about it.
-    """
+def print_fleet(report: FleetReport, *, no_requests_hint: str) -> None:
+    """Prints the report. no_requests_hint: why pods' requests may be unknown, and what to do about it."""
     print_line(_headline(report))
     if report.findings:
         counts = {reason: len(nodes) for reason, nodes in nodes_by_reason(report.findings).items()}
@@ -36,10 +33,7 @@ def print_fleet(report: FleetReport, *, ungrouped: bool, no_requests_hint: str) 
         _print_nodes(report.by_node)
     if report.findings:
         print_line()
-        if ungrouped:
-            _print_findings(report.findings, report.as_of)
-        else:
-            _print_groups(report.findings, report.as_of)
+        _print_groups(report.findings, report.as_of)
 
 
 def _headline(report: FleetReport) -> str:
@@ -114,22 +108,6 @@ def _group_row(group: Sequence[Finding], now: float) -> tuple[str, ...]:
     )
 
 
-def _print_findings(findings: Sequence[Finding], now: float) -> None:
-    header = ("", "NODE", "REASON", "SINCE", "STATUS", "MESSAGE")
-    print_table([_finding_row(finding, now) for finding in findings], header, signs=True)
-
-
-def _finding_row(finding: Finding, now: float) -> tuple[str, ...]:
-    return (
-        _sign(finding.reason),
-        finding.node or _CLUSTER,
-        finding.reason,
-        _since(finding.since, now),
-        _status(finding) if finding.node else "",
-        finding.message,
-    )
-
-
 def _sign(reason: str) -> str:
     """The sign of a row: "~" for a suspicion (findings.OUTLIERS), otherwise "!"."""
     return "~" if reason in _OUTLIERS else "!"
@@ -140,7 +118,7 @@ def _since(since: float | None, now: float) -> str:
     return "" if since is None else duration_text(now - since)
 
 
-def _status(node: NodeReport | Finding) -> str:
+def _status(node: NodeReport) -> str:
     """The column STATUS of kubectl get nodes, abbreviated."""
     ready = {True: "Ready", False: "NotReady", None: "Unknown"}[node.ready]
     return f"{ready},cordoned" if node.cordoned else ready

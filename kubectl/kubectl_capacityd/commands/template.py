@@ -9,10 +9,8 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-import yaml
-
 from capacityd.cli.configured import nothing_configured
-from capacityd.cli.output.terminal import print_json, print_line, print_message
+from capacityd.cli.output.terminal import print_line, print_message
 from capacityd.config import load
 from capacityd.discovery.runner import probe
 from capacityd.host.kubelet import device_plugin_names
@@ -70,10 +68,7 @@ def _of_machine(options: ClusterOptions) -> int:
         print_message("this machine has none of the configured resources, so there is nothing to print")
         return exit_status
     text = _document(options, quantities, overlay=options.overlay_name, label_value=None)
-    if options.json:
-        print_json(yaml.safe_load(text))  # the document is YAML for every autoscaler
-    else:
-        _print(options, quantities, where=f"with the configuration {config.digest}", text=text)
+    _print(options, quantities, where=f"with the configuration {config.digest}", text=text)
     return exit_status
 
 
@@ -101,20 +96,14 @@ def _of_nodes(options: ClusterOptions) -> int:
         for label_value, group in groups.items()
         if group.quantities
     }
-    if not documents:
-        pass  # messages about the omissions have been printed
-    elif options.json:
-        parsed = {label_value: yaml.safe_load(text) for label_value, text in documents.items()}
-        print_json(parsed[None] if options.by is None else parsed)  # without --by, None is the only key
-    else:
-        for number, (label_value, text) in enumerate(documents.items()):
-            if number > 0:
-                print_line("---")  # separates two documents in YAML
-            group = groups[label_value]
-            where = f"on {plural(group.compared_nodes, 'Node')}"
-            if label_value is not None:
-                where += f" with {options.by}={label_value}"
-            _print(options, group.quantities, where=where, text=text)
+    for number, (label_value, text) in enumerate(documents.items()):
+        if number > 0:
+            print_line("---")  # separates two documents in YAML
+        group = groups[label_value]
+        where = f"on {plural(group.compared_nodes, 'Node')}"
+        if label_value is not None:
+            where += f" with {options.by}={label_value}"
+        _print(options, group.quantities, where=where, text=text)
     return 4 if any(group.omissions for group in groups.values()) else 0
 
 

@@ -23,7 +23,7 @@ def words(typed: str) -> list[str]:
     ("typed", "offered"),
     [
         ("flee", ["fleet"]),
-        ("--json tem", ["template"]),
+        ("--kubeconfig=f tem", ["template"]),
         ("--kubeconfig f flee", ["fleet"]),
         ("fleet --textf", ["--textfile"]),
         ("fleet --kube", ["--kubeconfig"]),
@@ -46,7 +46,7 @@ def test_the_contexts_of_the_kubeconfig_are_offered(tmp_path: Path, monkeypatch:
     assert words("--context prod") == ["prod-eu", "prod-us"]
     assert words(f"--kubeconfig {tmp_path}/lab fleet --context ") == ["lab"]
     assert words(f"--kubeconfig={tmp_path}/lab fleet --context ") == ["lab"]
-    assert words("fleet --context prod-eu --all") == ["--all"]
+    assert words("fleet --context prod-eu --text") == ["--textfile"]
     assert words(f"fleet --kubeconfig {tmp_path}/missing --context ") == []
 
 

@@ -43,7 +43,7 @@ def test_the_help_fits_80_columns_and_its_examples_are_accepted(
     [
         ("flet", 'kubectl capacityd: error: unknown command "flet"; did you mean "fleet"?'),
         ("status", 'kubectl capacityd: error: unknown command "status"; must be one of fleet, template'),
-        ("fleet --al", 'kubectl capacityd fleet: error: unrecognized arguments: --al; did you mean "--all"?'),
+        ("fleet --jso", 'kubectl capacityd fleet: error: unrecognized arguments: --jso; did you mean "--json"?'),
         ("template gk", "kubectl capacityd template: error: argument aws|azure|gke|"),
     ],
 )

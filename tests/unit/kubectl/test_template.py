@@ -80,8 +80,6 @@ def test_each_notation_has_its_document(
     assert yaml.safe_load(captured.out) == document
     assert captured.err == ""
     assert re.match(rf"# {arguments[0]}: .*\n# .* the configuration [0-9a-f]{{12}}\n", captured.out)
-    assert template(files, *arguments, "--json") == 0
-    assert json.loads(capsys.readouterr().out) == document
 
 
 LONG = f"{'a' * 63}.{'b' * 63}.{'c' * 63}.{'d' * 52}"

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 
 from capacityd.cli.options import Options
-from capacityd.cli.output.terminal import listed, print_json, print_message
+from capacityd.cli.output.terminal import listed, print_message
 from capacityd.detectors import detector_names, load_detector
 from capacityd.host.live import LiveHost
 from capacityd.host.recording.format import Recording, read_recording
@@ -56,20 +56,15 @@ def record(options: Options) -> int:
         hint = "; root may read them" if error == "EACCES" and os.geteuid() != 0 else ""
         print_message(f"could not be read ({error}{hint}): {listed(paths, most=_MAX_PATHS)}")
     if options.file != "-":
-        _report(options, recording, size=size, unreadable=unreadable)
+        _report(options.file, recording, size=size)
     return 0
 
 
-def _report(options: Options, recording: Recording, size: int, unreadable: dict[str, list[str]]) -> None:
-    """Prints what the file contains. size: in bytes. unreadable: name of the error -> paths."""
-    redacted = "redacted" in recording
-    if options.json:
-        report = {"file": options.file, "bytes": size, "redacted": redacted}
-        print_json(report | {"unreadable": unreadable})
-        return
-    private = "" if redacted else "; it contains serial numbers, addresses and names"
+def _report(file: str, recording: Recording, size: int) -> None:
+    """Prints what the file contains. size: in bytes."""
+    private = "" if "redacted" in recording else "; it contains serial numbers, addresses and names"
     counts = f"{len(recording.get('files', {}))} files, {_devices(recording)} devices"
-    print_message(f"{options.file}: {counts}, {size} bytes{private}")
+    print_message(f"{file}: {counts}, {size} bytes{private}")
 
 
 def _devices(recording: Recording) -> int:

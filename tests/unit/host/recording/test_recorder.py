@@ -268,8 +268,8 @@ def test_the_report_names_the_file_and_warns_of_kept_serial_numbers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = str(tmp_path / "m.json.gz")
-    report = json.loads(output_of(capsys, "record", path, "--machine", str(MACHINE), "--json"))
-    assert report == {"file": path, "bytes": os.path.getsize(path), "redacted": True, "unreadable": {}}
+    assert run(["record", path, "--machine", str(MACHINE)]) == 0
+    assert capsys.readouterr().err.endswith(f" devices, {os.path.getsize(path)} bytes\n")
     assert run(["record", path, "--machine", str(MACHINE), "--force", "--keep-serials"]) == 0
     assert "it contains serial numbers, addresses and names" in capsys.readouterr().err
 

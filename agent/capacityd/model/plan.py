@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from capacityd.model.key import Key
@@ -107,8 +107,6 @@ class Plan:
     """What is wrong with the Node after the plan."""
     waits: tuple[Wait, ...] = ()
     """The waits of the changes that a limit holds back."""
-    lower_since: Mapping[Key, float] = field(default_factory=dict)
-    """Key -> the uptime in seconds at which its reduction became due."""
     is_limited: bool = False
     """Whether the limit of writes holds back the whole plan."""
     due: tuple[Key, ...] = ()

@@ -140,15 +140,15 @@ def _lower(decision: Decision, inputs: Inputs) -> Decision:
     since = inputs.uptime if entry.lower_since is None else entry.lower_since
     until = since + inputs.lower_after
     if until <= inputs.uptime:
-        return replace(decision, lower_since=since)
+        return decision
     wait = Wait(until, WaitReason.LOWER_AFTER, entry.key)
     held = f"{decision.reason}; {wait.text(inputs.uptime)}"
     if entry.reading is None:  # nothing configures the key, so it gets no number
         stays = entry.stored.number if entry.was_changed else entry.published
-        return Decision(entry, held, published=stays, leaves=True, lower_since=since, wait=wait)
+        return Decision(entry, held, published=stays, leaves=True, wait=wait)
     if not entry.stored.equals(entry.published):
         held = f"{_why_restored(entry)}; {held}"
-    return Decision(entry, held, desired=entry.published, published=entry.published, lower_since=since, wait=wait)
+    return Decision(entry, held, desired=entry.published, published=entry.published, wait=wait)
 
 
 def _why_set(entry: Entry, number: int) -> str:

@@ -26,7 +26,7 @@ class Entry:
     adopts: bool = False
     """Whether the configuration allows capacityd to take the key over from another writer."""
     lower_since: float | None = None
-    """The uptime in seconds at which a reduction became due; None if none was due in the last pass."""
+    """The uptime in seconds at which a reduction became due; None if it becomes due now."""
     is_plugins: bool | None = False
     """Whether a device plugin has registered the resource's name; None if their list is unreadable."""
     is_reconfigured: bool = False
@@ -64,8 +64,6 @@ class Decision:
     leaves: bool = False
     """Whether the stored number is left as it is."""
     trouble: Trouble | None = None
-    lower_since: float | None = None
-    """The uptime at which the reduction became due; None if no reduction is due."""
     wait: Wait | None = None
     """The wait of a reduction that `lower_after` delays; None if it delays nothing."""
     instead: Action | None = None

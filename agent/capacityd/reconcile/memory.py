@@ -55,11 +55,14 @@ class Memory:
     settled: str = ""
     """Inputs.digest of the last pass, if nothing was wrong, held back or denied at its end; otherwise ""."""
 
-    def of_node(self, node: NodeState) -> Memory:
-        """This memory, if it is about this Node. Otherwise a new memory with only lower_since and unknown_since."""
-        if self.uid == node.uid:
-            return self
-        return Memory(uid=node.uid, lower_since=self.lower_since, unknown_since=self.unknown_since)
+    def of_node(self, node: NodeState, readings: Mapping[str, Reading], uptime: float) -> Memory:
+        """The memory after the Node was read: of this Node only, and with the reductions of all published keys."""
+        memory = self if self.uid == node.uid else Memory(uid=node.uid, unknown_since=self.unknown_since)
+        lower = [key for key, number in memory.published_on(node).items() if _asks_to_lower(key, readings, number)]
+        memory = replace(memory, lower_since={key: self.lower_since.get(key, uptime) for key in lower})
+        if not memory.is_changed_by_others(node) or uptime in memory.restored:  # a pass counts once
+            return memory
+        return replace(memory, restored=(*memory.restored, uptime)[-BURST:])
 
     def published_on(self, node: NodeState) -> dict[Key, int]:
         """Key -> published number, from the Node's annotation and from this memory. The remembered number wins.
@@ -80,8 +83,8 @@ class Memory:
         the reading, or its reduction never becomes due.
         """
         unknown = [name for name, reading in readings.items() if isinstance(reading, Unknown)]
-        resources = {key for key in {*self.published, *self.lower_since} if not key.is_label}
-        lower = [key for key in resources if _asks_to_lower(readings.get(key.name), self.published.get(key))]
+        keys = {*self.published, *self.lower_since}
+        lower = [key for key in keys if _asks_to_lower(key, readings, self.published.get(key))]
         return replace(
             self,
             unknown_since={name: self.unknown_since.get(name, uptime) for name in unknown},
@@ -113,17 +116,10 @@ class Memory:
         """Whether other writers have changed capacityd's keys, annotation or condition since the last pass."""
         return bool(self.left) and self.left != digest_of_ours(node, self.published)
 
-    def with_restored(self, node: NodeState, uptime: float) -> Memory:
-        """The memory with this time in `restored`, if other writers have changed the Node. A pass counts once."""
-        if not self.is_changed_by_others(node) or uptime in self.restored:
-            return self
-        return replace(self, restored=(*self.restored, uptime)[-BURST:])
-
     def after_plan(self, plan: Plan) -> Memory:
         """The memory after a plan that writes nothing, or that the limit of writes holds back."""
         published = self.published if plan.is_limited else plan.published
-        left = digest_of_ours(plan.node, published)
-        return replace(self, published=published, left=left, lower_since=plan.lower_since)
+        return replace(self, published=published, left=digest_of_ours(plan.node, published))
 
     def after_pass(self, plan: Plan, uptime: float) -> Memory:
         """The memory after a pass that has carried out this plan: a denial that was due has ended.
@@ -158,7 +154,7 @@ class Memory:
             memory._with_rest(patch, expected, stored, uptime),
             published=published,
             left=digest_of_ours(stored, published),
-            lower_since={key: at for key, at in plan.lower_since.items() if key not in accepted},
+            lower_since={key: at for key, at in self.lower_since.items() if key not in accepted},
             condition_about=self.condition_about if patch.condition is None else about(plan.troubles),
         )
 
@@ -210,11 +206,12 @@ def digest_of_ours(node: NodeState, published: Collection[Key]) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
 
-def _asks_to_lower(reading: Reading | None, published: int | None) -> bool:
+def _asks_to_lower(key: Key, readings: Mapping[str, Reading], published: int | None) -> bool:
     """Whether a reading asks for less than the published number, or may do so. An unknown reading does not.
 
     published: None if only the annotation lists the key. The number in the annotation may be larger than the reading.
     """
-    if isinstance(reading, Unknown):
+    reading = readings.get(key.name)
+    if key.is_label or isinstance(reading, Unknown):  # a lower label needs no delay
         return False
     return not isinstance(reading, Quantity) or published is None or reading.value < published

@@ -51,8 +51,8 @@ def make_plan(
 ) -> Plan:
     """Makes the plan.
 
-    device_plugins: the names that device plugins have registered; None if their list is unreadable. memory: must be
-    about this Node (Memory.of_node()).
+    device_plugins: the names that device plugins have registered; None if their list is unreadable. memory: the memory
+    of this Node (Memory.of_node()).
     """
     decisions = _decisions(node, device_plugins, memory, inputs, part)
     changes = tuple(decision.change for decision in decisions)
@@ -66,9 +66,6 @@ def make_plan(
         patch=None,
         published={change.key: change.published for change in changes if change.published is not None},
         waits=tuple(waits),
-        lower_since={
-            decision.entry.key: decision.lower_since for decision in decisions if decision.lower_since is not None
-        },
         due=tuple(decision.entry.key for decision in decisions if decision.is_due),
     )
     explained = [decision.trouble for decision in decisions if decision.trouble]

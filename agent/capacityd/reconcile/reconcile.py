@@ -108,10 +108,10 @@ class Pass:
         state = self.node.read()
         for _ in range(MAX_CONFLICTS):
             plugins = self.device_plugins()
-            memory = memory.of_node(state).with_restored(state, inputs.uptime)
+            memory = memory.of_node(state, inputs.readings, inputs.uptime)
             plan = make_plan(state, plugins, memory, inputs)
             if not self.writes:
-                remembered = replace(self.memory, lower_since=plan.lower_since, unknown_since=memory.unknown_since)
+                remembered = replace(self.memory, lower_since=memory.lower_since, unknown_since=memory.unknown_since)
                 return PassEnd(inputs, remembered, Outcome(plan, state))
             writing.begin(plugins, state, memory)
             try:

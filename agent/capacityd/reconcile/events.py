@@ -1,18 +1,16 @@
 """The Kubernetes Events of a pass: one lists the written changes, another reports a changed condition.
 
-`kubectl describe` shows an Event as one line. A message that is too long ends with the number of texts left out.
+`kubectl describe` shows an Event as one line.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 from capacityd.model.node import Condition, Event, NodeState
 from capacityd.model.plan import Action, Change, Plan
 
 _MAX_MESSAGE_BYTES = 1000  # the API server accepts 1,024
-_MAX_TEXTS = 40
-"""Maximum number of texts in a message."""
+_CUT = "… (see capacityd status)"
+"""What replaces the rest of a message that is too long."""
 _LOWERED = "; pods that no longer fit are stopped at the kubelet's next start"
 """The end of a message about changes, if a change lowers a number."""
 
@@ -26,32 +24,22 @@ def events(plan: Plan, condition_before: Condition | None, node: NodeState, *, i
     found = []
     if changes := plan.written_changes:
         end = _LOWERED if any(_lowers(change) for change in changes) else ""
-        message = _joined([change.summary for change in changes], end)
+        message = _message("; ".join(change.summary for change in changes), end)
         found.append(Event("Normal", "CapacityChanged", message, action="Publish"))
     condition = node.condition
     is_changed = condition_before is None or condition is None or not condition_before.says(condition)
     if condition is not None and is_changed and is_news:
         kind = "Normal" if condition.status == "True" else "Warning"
-        found.append(Event(kind, condition.reason, _joined([condition.message], ""), action="Publish"))
+        found.append(Event(kind, condition.reason, _message(condition.message), action="Publish"))
     return found
 
 
-def _joined(texts: Sequence[str], end: str) -> str:
-    """Joins as many texts as fit. Then adds how many texts are left out, and the end."""
-    for count in range(min(len(texts), _MAX_TEXTS), 0, -1):
-        message = f"{'; '.join(texts[:count])}{_left_out(len(texts) - count)}{end}"
-        if len(message.encode()) <= _MAX_MESSAGE_BYTES:
-            return message
-    # The first text alone is too long, so it is cut.
-    suffix = f"…{_left_out(len(texts) - 1)}{end}"
-    room = _MAX_MESSAGE_BYTES - len(suffix.encode())
-    start = texts[0].encode()[:room].decode(errors="ignore")  # drops a character that the cut has split
-    return start + suffix
-
-
-def _left_out(count: int) -> str:
-    """Says that this number of texts is left out; "" for 0."""
-    return f"; and {count} more, see capacityd status" if count else ""
+def _message(text: str, end: str = "") -> str:
+    """The text and then the end. A text that is too long is cut."""
+    if len(f"{text}{end}".encode()) <= _MAX_MESSAGE_BYTES:
+        return f"{text}{end}"
+    room = _MAX_MESSAGE_BYTES - len(f"{_CUT}{end}".encode())
+    return f"{text.encode()[:room].decode(errors='ignore')}{_CUT}{end}"  # ignores a character that the cut has split
 
 
 def _lowers(change: Change) -> bool:

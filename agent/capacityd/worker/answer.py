@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from capacityd.model.errors import CredentialsMissing, NodeError, NodeMissing, NodeUnauthorized, NodeUnreachable
 from capacityd.model.messages import PassResult
-from capacityd.model.node import ConditionReason
-from capacityd.model.reading import Reading, Unknown, reading_text
+from capacityd.model.reading import Reading, reading_text
 from capacityd.model.reasons import RetryCause
 from capacityd.reconcile.reconcile import PassEnd
 from capacityd.worker.pass_state import PassStatus
@@ -56,12 +55,6 @@ def _texts_by_name(readings: Mapping[str, Reading]) -> dict[str, str]:
 
 def status_line(status: PassStatus, error: NodeError | None) -> str:
     """The line for `systemctl status`."""
-    if error is not None:
-        return f"waiting for a kubeconfig: {error}" if isinstance(error, CredentialsMissing) else str(error)
-    problems = {
-        "unknown": sum(isinstance(reading, Unknown) for reading in status.readings.values()),
-        "denied": sum(trouble.reason is ConditionReason.DENIED for trouble in status.troubles),
-        "held back": len({wait.key for wait in status.waits if wait.holds_change}),
-    }
-    texts = [f"{number} {problem}" for problem, number in problems.items() if number]
-    return ", ".join([f"{len(status.published)} of {len(status.readings)} resources published", *texts])
+    if error is None:
+        return status.summary
+    return f"waiting for a kubeconfig: {error}" if isinstance(error, CredentialsMissing) else str(error)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from capacityd.linux import systemd
 from capacityd.linux.systemd import EntryKind, Priority
 from capacityd.model.node import ConditionReason
-from capacityd.model.plan import Action, Change, Trouble
-from capacityd.model.published import published_in
-from capacityd.model.reading import Absent, Unknown, reading_text
+from capacityd.model.plan import Change, Trouble
+from capacityd.model.reading import Unknown, reading_text
 from capacityd.reconcile.reconcile import Outcome, PassEnd
 from capacityd.worker.pass_state import PassStatus
 
@@ -39,7 +37,8 @@ def pass_entries(end: PassEnd, status: PassStatus, last: PassStatus) -> Iterator
         yield from _warnings(outcome)
         has_changed = outcome.is_written and outcome.plan.written_changes
         if last.read_at is None and not has_changed:
-            yield _summary(outcome, status)
+            message = f"Node {status.node}: {status.summary}"
+            yield JournalEntry(None, Priority.NOTICE, message, {"NODE": status.node})
     yield from _readings(status, last)
     yield from _held(end, status, last)
 
@@ -73,24 +72,6 @@ def _is_of_configuration(trouble: Trouble) -> bool:
 def _warnings(outcome: Outcome) -> Iterator[JournalEntry]:
     for warning in outcome.warnings:
         yield JournalEntry(None, Priority.WARNING, warning, {"NODE": outcome.node.name})
-
-
-def _summary(outcome: Outcome, status: PassStatus) -> JournalEntry:
-    """A summary of the pass, for the first pass that has read the Node, if the pass has changed no number."""
-    count = Counter(change.action for change in outcome.plan.changes)
-    readings = status.readings.values()
-    parts = {
-        "published": len(published_in(outcome.node.annotation)),
-        "absent": sum(isinstance(reading, Absent) for reading in readings),
-        "unknown": sum(isinstance(reading, Unknown) for reading in readings),
-        "refused": count[Action.REFUSE],
-        "denied": count[Action.DENY],
-        "held back": count[Action.HOLD],
-        "not written (observe = true)": count[Action.SET] + count[Action.REMOVE] if status.observe else 0,
-    }
-    always_shown = ("published", "absent")
-    text = ", ".join(f"{number} {what}" for what, number in parts.items() if number or what in always_shown)
-    return JournalEntry(None, Priority.NOTICE, f"Node {status.node}: {text}", {"NODE": status.node})
 
 
 def _readings(status: PassStatus, last: PassStatus) -> Iterator[JournalEntry]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from capacityd.model.node import Condition
+from capacityd.model.node import Condition, ConditionReason
 from capacityd.model.plan import Change, Trouble
-from capacityd.model.reading import Reading
+from capacityd.model.reading import Absent, Reading, Unknown
 from capacityd.model.reasons import PassReason
 from capacityd.model.waits import Wait
 
@@ -53,3 +53,18 @@ class PassStatus:
         """Name -> published number of each resource. Labels are left out."""
         resources = [change for change in self.changes if not change.key.is_label]
         return {change.key.name: change.published for change in resources if change.published is not None}
+
+    @property
+    def summary(self) -> str:
+        """How many resources are published, and why the others are not, for people."""
+        readings, reasons = self.readings.values(), [trouble.reason for trouble in self.troubles]
+        counts = {
+            "absent": sum(isinstance(reading, Absent) for reading in readings),
+            "unknown": sum(isinstance(reading, Unknown) for reading in readings),
+            "refused": reasons.count(ConditionReason.REFUSED),
+            "denied": reasons.count(ConditionReason.DENIED),
+            "held back": len({wait.key for wait in self.waits if wait.holds_change}),
+            "not written (observe = true)": sum(change.action.writes for change in self.changes) * self.observe,
+        }
+        texts = [f"{count} {what}" for what, count in counts.items() if count]
+        return ", ".join([f"{len(self.published)} of {len(readings)} resources published", *texts])

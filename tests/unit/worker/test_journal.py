@@ -89,7 +89,7 @@ def test_an_event_that_could_not_be_created_and_a_withheld_write_are_logged(work
     worker.settings = Settings(observe=True)
     worker.make_pass(1000.0, "start", a=FOUR)
     (started,) = worker.entries
-    assert started.message == "Node n1: 0 published, 0 absent, 1 not written (observe = true)"
+    assert started.message == "Node n1: 0 of 1 resources published, 1 not written (observe = true)"
     worker.settings = Settings()
     worker.node.report = report  # type: ignore[method-assign, assignment]
     worker.make_pass(1010.0, "configuration", a=FOUR)
@@ -119,7 +119,7 @@ def test_a_first_pass_that_changes_nothing_is_one_line(worker: Worker) -> None:
     assert worker.entries == [], "the Node has not been read"
     worker.make_pass(1010.0, "timer")
     (started,) = worker.entries
-    assert (started.kind, started.message) == (None, "Node n1: 0 published, 2 absent")
+    assert (started.kind, started.message) == (None, "Node n1: 0 of 2 resources published, 2 absent")
     worker.make_pass(1020.0, "timer")
     assert worker.entries == []
 

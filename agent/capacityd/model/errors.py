@@ -129,7 +129,7 @@ class ListExpired(NodeUnreachable):
 
 
 class NodeUnauthorized(NodeError):
-    """The credentials can't be used, lack a right, or belong to another Node, or a certificate is not trusted.
+    """The credentials can't be used, lack a right, or are not of this machine's Node, or a certificate is not trusted.
 
     A change of the files with the credentials may end the error.
     """
@@ -139,10 +139,6 @@ class NodeUnauthorized(NodeError):
 
 class CredentialsMissing(NodeUnauthorized):
     """There is no kubeconfig, or a file that it names is missing. This machine has not joined a cluster yet."""
-
-
-class NodeOfOtherMachine(NodeUnauthorized):
-    """The credentials give access to the Node, but the Node is another machine's."""
 
 
 class CredentialsNotTrusted(NodeUnauthorized):

@@ -106,7 +106,7 @@ class PassResult:
     start_in: float | None = None
     """Seconds until the first pass that reads the Node (start_jitter). Set only if this pass has read no Node."""
     credential_files: tuple[str, ...] = ()
-    """The files with the credentials that the pass has used. After an error: those whose change may end the error."""
+    """The files with the credentials that the pass has used, or could not use. Empty: those of the last pass."""
     node: str | None = None
     """The Node's fingerprint after the pass, as in NodeSeen; None if the pass has not read the Node."""
     changed: bool = True

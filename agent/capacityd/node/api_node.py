@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from capacityd.linux.trust import own_trust
-from capacityd.model.errors import NodeForbidden, NodeMissing, NodeOfOtherMachine, NodeUnreachable
+from capacityd.model.errors import NodeForbidden, NodeMissing, NodeUnauthorized, NodeUnreachable
 from capacityd.model.node import Event, NodeState, Patch
 from capacityd.model.watch_target import WatchTarget
 from capacityd.node import CredentialsCache, Identity, Machine
@@ -94,7 +94,7 @@ class ApiNode:
         """
         try:
             yield
-        except (NodeForbidden, NodeMissing, NodeOfOtherMachine):
+        except (NodeUnauthorized, NodeMissing):
             self._cache.identity = None
             raise
 

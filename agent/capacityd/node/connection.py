@@ -22,11 +22,12 @@ _NOT_BY_THIS_AUTHORITY = (7, 20)
 class HttpError(Exception):
     """A response with a status other than 2xx. from_http_status() explains it."""
 
-    def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+    def __init__(self, status: int, body: bytes, retry_after: str = "") -> None:
+        """retry_after: the header Retry-After."""
         super().__init__(status)
         self.status = status
-        self.headers = headers
         self.body = body
+        self.retry_after = retry_after
 
 
 class _Response(NamedTuple):
@@ -76,7 +77,7 @@ class Pool:
             response.close()  # does nothing after release_conn()
         if not 200 <= response.status <= 299:
             # The library's own exceptions depend on its version, and do not keep a body that is not UTF-8.
-            raise HttpError(response.status, headers=dict(response.headers), body=data)
+            raise HttpError(response.status, data, response.headers.get("Retry-After", ""))
         return _Response(response.status, reason=response.reason, headers=response.headers, data=data)
 
     def _send(self, method: str, url: str, **options: Any) -> Any:

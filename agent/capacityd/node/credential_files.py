@@ -46,56 +46,46 @@ class CredentialFiles:
         """
         self.kubeconfig = kubeconfig
         self.trust = None if trust is None else _with_distribution_accounts(trust, kubeconfig)
-        self._contents: dict[str, bytes] = {}  # path -> content
-        self._paths: dict[str, None] = {}  # an ordered set of the paths that were read or could not be read
+        self._contents: dict[str, bytes | None] = {}  # path -> content; None if the file could not be read
 
     def paths(self) -> tuple[str, ...]:
         """Returns the absolute paths of all files that were read or could not be read."""
-        return tuple(map(os.path.abspath, self._paths))
+        return tuple(map(os.path.abspath, self._contents))
 
     def resolve(self, path: str) -> str:
         """Returns the absolute form of a path in the kubeconfig, which may be relative to the kubeconfig's folder."""
         return os.path.join(os.path.dirname(os.path.abspath(self.kubeconfig)), path)
 
-    def read(self, path: str, purpose: str) -> bytes:
-        """Returns the content of a file. purpose: what messages call the file, such as "the token file".
+    def read(self, path: str, subject: str) -> bytes:
+        """Returns the content of a file. subject: the file in messages, such as "the token file named in KUBECONFIG".
 
-        Raises CredentialsMissing if the file does not exist, NodeUnauthorized if it cannot be read.
+        Messages leave out the path of a file, because it may be a secret that was entered in the wrong place. Raises
+        CredentialsMissing if the file does not exist, NodeUnauthorized if it cannot be read.
         """
-        self._paths[path] = None
-        if path not in self._contents:
-            self._contents[path] = self._read(path, shown=self.shown(path, purpose))
-        return self._contents[path]
+        content = self._contents.setdefault(path, None)
+        if content is None:
+            content = self._contents[path] = self._read(path, subject)
+        return content
 
-    def shown(self, path: str, purpose: str) -> str:
-        """Names a file in a message, such as "the token file named in KUBECONFIG, PATH,". purpose: as for read().
-
-        Leaves out a path that does not exist, because it may be a secret that was entered in the wrong place.
-        """
-        named = purpose if path == self.kubeconfig else f"{purpose} named in {printable(self.kubeconfig)}"
-        is_shown = path == self.kubeconfig or _exists(path)
-        return f"{named}, {printable(path)}," if is_shown else named
-
-    def _read(self, path: str, shown: str) -> bytes:
-        """Reads the file. shown: the name of the file for messages."""
+    def _read(self, path: str, subject: str) -> bytes:
         try:
             os.stat(path)  # raises FileNotFoundError before open_trusted() would report another user's folder
             fd = open_file(path) if self.trust is None else open_trusted(path, self.trust)
             with open(fd, "rb") as f:
                 content = f.read(_MAX_FILE_BYTES + 1)
         except NotTrusted as e:
-            raise not_trusted(shown, e.flaw) from e
+            raise not_trusted(subject, e.flaw) from e
         except FileNotFoundError as e:
             question = "" if self.trust is None else ". Has the kubelet joined the cluster?"
-            raise CredentialsMissing(f"{shown} does not exist{question}{sandbox_advice([path])}") from e
+            raise CredentialsMissing(f"{subject} does not exist{question}{sandbox_advice([path])}") from e
         except PermissionError as e:
             advice = "" if self.trust is None else f". {permission_advice(path)}"
-            raise NodeUnauthorized(f"{shown} cannot be read: permission denied{advice}") from e
+            raise NodeUnauthorized(f"{subject} cannot be read: permission denied{advice}") from e
         except (OSError, ValueError) as e:  # ValueError: a null character
             reason = e.strerror if isinstance(e, OSError) else "it is not a path"
-            raise NodeUnauthorized(f"{shown} cannot be read: {reason}") from e
+            raise NodeUnauthorized(f"{subject} cannot be read: {reason}") from e
         if len(content) > _MAX_FILE_BYTES:
-            raise NodeUnauthorized(f"{shown} is larger than {_MAX_FILE_BYTES} bytes")
+            raise NodeUnauthorized(f"{subject} is larger than {_MAX_FILE_BYTES} bytes")
         return content
 
 
@@ -106,10 +96,3 @@ def _with_distribution_accounts(trust: Trust, kubeconfig: str) -> Trust:
     if kubeconfig.startswith(f"{_KUBERNETES}/"):
         return trust.with_owner_of(_KUBERNETES)
     return trust
-
-
-def _exists(path: str) -> bool:
-    try:
-        return os.path.lexists(path)
-    except ValueError:  # a null character
-        return False

@@ -153,15 +153,9 @@ def _unavailable(call: Call, error: HttpError, why: str) -> NodeUnreachable:
         message += ". Until a write succeeds, the Node's condition may be out of date"
         if error.status == 504:
             message += ". Does an admission webhook not answer?"
-    return NodeUnreachable(message, retry_after=_retry_after(error))
-
-
-def _retry_after(error: HttpError) -> float:
-    """The server's Retry-After in seconds; 0.0 if there is none. An API server never sends a date."""
-    for name, value in error.headers.items():
-        if name.lower() == "retry-after" and re.fullmatch(r"[0-9]{1,9}", value.strip(), re.ASCII):
-            return float(value)
-    return 0.0
+    # An API server sends seconds, never a date.
+    seconds = re.fullmatch(r"\s*([0-9]{1,9})\s*", error.retry_after, re.ASCII)
+    return NodeUnreachable(message, retry_after=float(seconds[1]) if seconds else 0.0)
 
 
 def _wrong_credentials(access: ClusterAccess) -> NodeUnauthorized:

@@ -7,7 +7,7 @@ import re
 import ssl
 from uuid import UUID
 
-from capacityd.model.errors import NodeOfOtherMachine, NodeUnauthorized
+from capacityd.model.errors import NodeUnauthorized
 from capacityd.model.node import NodeState
 from capacityd.model.quoting import length_text
 from capacityd.model.text import printable
@@ -79,7 +79,7 @@ def node_of_certificate(certificate: str) -> str:
 
 
 def require_own_machine(identity: Identity, state: NodeState, machine: Machine) -> None:
-    """Raises NodeOfOtherMachine if the Node is another machine's.
+    """Raises NodeUnauthorized if the Node is another machine's.
 
     With a kubelet's credentials, nothing is checked, because a kubelet has access to its own Node only. With any other
     credentials, the Node must have this machine's id, and must not have another machine's UUID.
@@ -90,13 +90,13 @@ def require_own_machine(identity: Identity, state: NodeState, machine: Machine) 
     if not machine.machine_id or state.machine_id != machine.machine_id:
         theirs = _shown_id(state.machine_id) or "not set"
         ours = _shown_id(machine.machine_id) or "none (/etc/machine-id is empty)"
-        raise NodeOfOtherMachine(
+        raise NodeUnauthorized(
             f'Node "{state.name}" belongs to another machine: its machineID is {theirs}, this machine\'s is {ours}. '
             "Set node_name to the name under which this machine's kubelet registered"
         )
     their_uuid, our_uuid = _uuid(state.system_uuid), _uuid(machine.system_uuid)
     if their_uuid and our_uuid and their_uuid != our_uuid:
-        raise NodeOfOtherMachine(
+        raise NodeUnauthorized(
             f'Node "{state.name}" belongs to another machine, which has the same machine-id: its systemUUID '
             "is not the one in /sys/class/dmi/id/product_uuid. Set node_name to the name under which this "
             "machine's kubelet registered, and give each machine its own machine-id (machine-id(5))"

@@ -72,7 +72,8 @@ class Kubeconfig:
     def __init__(self, files: CredentialFiles) -> None:
         """Reads the kubeconfig from files. access() also reads the files that the kubeconfig names."""
         self._files = files
-        text = files.read(files.kubeconfig, "the kubeconfig").decode("utf-8-sig", "replace")
+        self._subject = f"the kubeconfig {printable(files.kubeconfig)}"  # for messages
+        text = files.read(files.kubeconfig, self._subject).decode("utf-8-sig", "replace")
         try:
             content = next(yaml.load_all(text, _Loader), None)  # kubectl also reads only the first document
         except Exception as e:  # noqa: BLE001  # yaml raises undocumented exceptions, whose messages quote the text
@@ -139,7 +140,7 @@ class Kubeconfig:
 
     def _error(self, problem: str) -> NodeUnauthorized:
         """Returns the error to raise. problem: the end of a sentence about the kubeconfig."""
-        return NodeUnauthorized(f"the kubeconfig {printable(self._files.kubeconfig)} {problem}")
+        return NodeUnauthorized(f"{self._subject} {problem}")
 
     def _mapping(self, value: object, name: str) -> _Entry:
         if not isinstance(value, dict):
@@ -178,10 +179,10 @@ class Kubeconfig:
         file = self._value(user, "tokenFile")
         if not file:
             return (self._value(user, "token") or "").strip() or None
-        path = self._files.resolve(file)
-        token = self._files.read(path, "the token file").decode("latin-1").strip()
+        subject = f"the token file named in {self._subject}"
+        token = self._files.read(self._files.resolve(file), subject).decode("latin-1").strip()
         if not token:
-            raise CredentialsMissing(f"{self._files.shown(path, 'the token file')} is empty")
+            raise CredentialsMissing(f"{subject} is empty")
         return token
 
     def _pem(self, entry: _Entry, key: str) -> str | None:
@@ -192,8 +193,10 @@ class Kubeconfig:
             except ValueError as e:
                 raise self._error(f"is invalid: {key}-data is not base64") from e
         path = self._value(entry, key)
+        if not path:
+            return None
         # Comments in PEM files may have any encoding. The certificates and keys are ASCII.
-        return self._files.read(self._files.resolve(path), f"the {key}").decode("latin-1") if path else None
+        return self._files.read(self._files.resolve(path), f"the {key} named in {self._subject}").decode("latin-1")
 
     def _plugin(self, entry: _Entry, cluster: _Entry) -> ExecPlugin:
         """The exec plugin of a user. cluster: the cluster's entry, whose content the plugin may ask for."""

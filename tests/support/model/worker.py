@@ -157,7 +157,7 @@ class ModelClient(Client):
             raise NodeUnreachable("nobody responds") from None
         self._machine.reach(f"after {method}")
         if answer.status >= 300:
-            raise from_http_status(HttpError(answer.status, answer.headers, answer.body), call)
+            raise from_http_status(HttpError(answer.status, answer.body, answer.headers.get("Retry-After", "")), call)
         return parse(json.loads(answer.body))
 
 

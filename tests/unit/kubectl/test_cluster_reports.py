@@ -110,9 +110,7 @@ def test_null_is_the_same_as_nothing(tmp_path: Path) -> None:
 
 def test_a_missing_node_has_advice_about_a_new_name() -> None:
     body = json.dumps({"kind": "Status", "details": {"kind": "nodes"}}).encode()
-    error = from_http_status(
-        HttpError(404, {}, body), Call(ClusterAccess("k", "https://192.0.2.1"), "get", "nodes", "n1")
-    )
+    error = from_http_status(HttpError(404, body), Call(ClusterAccess("k", "https://192.0.2.1"), "get", "nodes", "n1"))
     assert isinstance(error, NodeMissing)
     for advice in (
         "uses another name (--hostname-override), set --node-name",

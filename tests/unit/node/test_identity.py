@@ -226,7 +226,7 @@ def test_after_a_denial_the_next_pass_asks_who_we_are(
     assert cluster.asked == ["review", "GET n1", f"{method} n1", "review", f"{method} {name}"]
 
 
-@pytest.mark.parametrize("broken", [b"", failure(500), failure(401)])
+@pytest.mark.parametrize("broken", [b"", failure(500), failure(409)])
 def test_other_errors_cause_no_review(tmp_path: Path, broken: bytes) -> None:
     cluster, cache = Cluster(), CredentialsCache()
     cluster.broken = broken

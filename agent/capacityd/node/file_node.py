@@ -57,8 +57,8 @@ class FileNode:
         return self.read().name
 
     def read(self) -> NodeState:
-        """Reads the file. Raises NodeFileUnusable if it cannot be read or is not a Node."""
-        return self._state(self._load())
+        """Reads the file. Raises NodeFileUnusable if it cannot be read, or is not the Node."""
+        return self._load()[1]
 
     def write(self, patch: Patch) -> NodeState:
         """Atomically replaces the file with the patched Node, and returns the patched Node.
@@ -68,12 +68,10 @@ class FileNode:
         """
         if self._path == _STANDARD_INPUT:
             raise UsageError("a Node on standard input cannot be written; use a file")
-        document = self._load()
-        before = self._state(document)  # raises NodeFileUnusable if the file is not a Node
+        document, before = self._load()
         if (before.uid, before.resource_version) != (patch.uid, patch.resource_version):
             raise NodeConflict(f"{shown(self._path)} has changed since it was read")
         document = patched(document, patch)
-        state = self._state(document)
         # The target of a symbolic link is replaced, not the link.
         path = os.path.realpath(self._path)
         try:
@@ -83,14 +81,18 @@ class FileNode:
             replace_file(path, content, mode=mode, durable=True)  # the file survives a power failure
         except (OSError, RecursionError) as e:
             raise NodeError(f"{shown(self._path)} cannot be written: {_reason(e)}") from e
-        return state
+        return node_state(document)
 
     def report(self, event: Event, state: NodeState) -> None:
         """Does nothing, because a file has no Events."""
 
-    def _state(self, document: object) -> NodeState:
+    def _load(self) -> tuple[Any, NodeState]:
+        """The JSON of the Node, and its state. Raises NodeFileUnusable."""
         try:
+            document = read_json(self._path) if self._input is None else self._input
             state = node_state(document)
+        except NodeFileUnusable as e:
+            raise NodeFileUnusable(f"{e}; {_REMEDY}") from e
         except InvalidDocument as e:
             raise NodeFileUnusable(f"{shown(self._path)}: {e}; {_REMEDY}") from e
         if self._node_name not in (None, state.name):
@@ -98,22 +100,9 @@ class FileNode:
                 f'{shown(self._path)}: it is the Node "{state.name}", but node_name is "{self._node_name}": save that '
                 f"Node, or use --node-name={state.name}"
             )
-        return state
-
-    def _load(self) -> Any:
-        if self._path != _STANDARD_INPUT:
-            return _read_node(self._path)
-        if self._input is None:
-            self._input = _read_node(self._path)
-        return self._input
-
-
-def _read_node(path: str) -> Any:
-    """The JSON of a saved Node. Raises NodeFileUnusable."""
-    try:
-        return read_json(path)
-    except NodeFileUnusable as e:
-        raise NodeFileUnusable(f"{e}; {_REMEDY}") from e
+        if self._path == _STANDARD_INPUT:
+            self._input = document
+        return document, state
 
 
 def _reason(error: Exception) -> str:

@@ -245,7 +245,7 @@ FORBIDDEN = 'nodes is forbidden: User "jane" cannot list resource "nodes"'
         (answer(200, {"kind": "NodeList", "metadata": {"continue": 7}}), NodeUnreachable, "continue is not text"),
         (page(NODE, token="again"), NodeUnreachable, "repeats a page"),
         (page({**NODE, "spec": 7}), NodeUnreachable, 'API server .* Node "n1": spec is not a JSON object'),
-        (page({"metadata": {"name": "n7", "labels": 7}}), NodeUnreachable, 'Node "n7": metadata'),
+        (page({"metadata": {"name": "n7", "labels": 7}}), NodeUnreachable, 'Node "n7": labels is not'),
     ],
 )
 @pytest.mark.usefixtures("pauses")

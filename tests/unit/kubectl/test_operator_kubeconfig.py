@@ -124,4 +124,4 @@ def test_a_file_that_cannot_be_read_is_not_missing(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "loop"))
     with pytest.raises(NodeUnauthorized) as raised:
         load_operators(None)
-    assert "loop, cannot be read: Too many levels of symbolic links" in str(raised.value)
+    assert "loop cannot be read: Too many levels of symbolic links" in str(raised.value)

@@ -1,7 +1,4 @@
-"""Reads fields of Kubernetes' JSON objects. Strict about types, tolerant of missing fields. Pure.
-
-path: the path of the field in the whole object, for messages; "" for a field at the top, whose path is its key.
-"""
+"""Reads fields of Kubernetes' JSON objects. Strict about types, tolerant of missing fields. Pure."""
 
 from __future__ import annotations
 
@@ -40,35 +37,35 @@ def naming_object(kind: str, document: JsonObject) -> Iterator[None]:
         raise InvalidDocument(printable(f"{subject}: {e}")) from e
 
 
-def object_at(parent: JsonObject, key: str, path: str = "") -> JsonObject | None:
+def object_at(parent: JsonObject, key: str) -> JsonObject | None:
     """Returns the JSON object at this key; None if it is missing."""
     value = parent.get(key)
     if value is not None and not isinstance(value, dict):
-        raise InvalidDocument(f"{path or key} is not a JSON object")
+        raise InvalidDocument(f"{key} is not a JSON object")
     return value
 
 
-def objects_at(parent: JsonObject, key: str, path: str = "") -> list[JsonObject] | None:
+def objects_at(parent: JsonObject, key: str) -> list[JsonObject] | None:
     """Returns the list of JSON objects at this key; None if it is missing."""
     value = parent.get(key)
     if value is None:
         return None
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise InvalidDocument(f"{path or key} is not a list of JSON objects")
+        raise InvalidDocument(f"{key} is not a list of JSON objects")
     return cast("list[JsonObject]", value)
 
 
-def text_at(parent: JsonObject, key: str, path: str = "") -> str | None:
+def text_at(parent: JsonObject, key: str) -> str | None:
     """Returns the text at this key unchanged; None if it is missing."""
     value = parent.get(key)
     if value is not None and not isinstance(value, str):
-        raise InvalidDocument(f"{path or key} is not text")
+        raise InvalidDocument(f"{key} is not text")
     return value
 
 
-def printable_text_at(parent: JsonObject, key: str, path: str = "") -> str:
+def printable_text_at(parent: JsonObject, key: str) -> str:
     """Returns the text at this key, safe to print; "" if it is missing."""
-    return printable(text_at(parent, key, path=path) or "")
+    return printable(text_at(parent, key) or "")
 
 
 def whole_quantities(quantities: JsonObject | None) -> dict[str, int]:

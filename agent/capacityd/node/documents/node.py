@@ -36,24 +36,24 @@ def node_state(document: Any) -> NodeState:
         raise InvalidDocument("this is not a Node: its kind is missing, or another one")
     metadata = object_at(document, "metadata") or {}
     status = object_at(document, "status") or {}
-    node_info = object_at(status, "nodeInfo", path="status.nodeInfo") or {}
-    name = printable_text_at(metadata, "name", path="metadata.name")
+    node_info = object_at(status, "nodeInfo") or {}
+    name = printable_text_at(metadata, "name")
     if not name:
         raise InvalidDocument("metadata.name is missing")
-    annotations = object_at(metadata, "annotations", path="metadata.annotations")
-    conditions = objects_at(status, "conditions", path="status.conditions")
+    annotations = object_at(metadata, "annotations") or {}
+    conditions = objects_at(status, "conditions")
     return NodeState(
         name=name,
-        uid=text_at(metadata, "uid", path="metadata.uid") or "",
-        resource_version=text_at(metadata, "resourceVersion", path="metadata.resourceVersion") or "",
+        uid=text_at(metadata, "uid") or "",
+        resource_version=text_at(metadata, "resourceVersion") or "",
         capacity=_quantities(status, "capacity"),
         allocatable=_quantities(status, "allocatable"),
         labels=_labels(metadata),
-        annotation=_annotation(annotations, ANNOTATION),
-        configuration=_annotation(annotations, CONFIGURATION_ANNOTATION),
+        annotation=text_at(annotations, ANNOTATION),
+        configuration=text_at(annotations, CONFIGURATION_ANNOTATION),
         conditions=tuple(_own_conditions(conditions or [])),
-        machine_id=printable_text_at(node_info, "machineID", path="status.nodeInfo.machineID"),
-        system_uuid=printable_text_at(node_info, "systemUUID", path="status.nodeInfo.systemUUID"),
+        machine_id=printable_text_at(node_info, "machineID"),
+        system_uuid=printable_text_at(node_info, "systemUUID"),
         fingerprint=_fingerprint(document),
     )
 
@@ -77,11 +77,11 @@ def reviewed_user(document: Any) -> tuple[str, str]:
     document: the SelfSubjectReview, if there is one. Raises InvalidDocument.
     """
     status = object_at(document or {}, "status") or {}
-    user = object_at(status, "userInfo", path="status.userInfo") or {}
-    extra = object_at(user, "extra", path="status.userInfo.extra") or {}
+    user = object_at(status, "userInfo") or {}
+    extra = object_at(user, "extra") or {}
     nodes = extra.get(_NODE_OF_TOKEN)  # a list of texts, although a token is bound to only one Node
     node = str(nodes[0]) if isinstance(nodes, list) and nodes else ""
-    return printable_text_at(user, "username", path="status.userInfo.username"), printable(node)
+    return printable_text_at(user, "username"), printable(node)
 
 
 def _fingerprint(document: JsonObject) -> str:
@@ -91,36 +91,29 @@ def _fingerprint(document: JsonObject) -> str:
         raise InvalidDocument("this Node is nested too deeply") from None
 
 
-def _annotation(annotations: JsonObject | None, key: str) -> str | None:
-    return text_at(annotations or {}, key, path=f"annotation {key}")
-
-
 def _labels(metadata: JsonObject) -> dict[str, str]:
-    labels = object_at(metadata, "labels", path="metadata.labels") or {}
+    labels = object_at(metadata, "labels") or {}
     return {key: value for key, value in labels.items() if isinstance(value, str)}  # the API server stores only text
 
 
 def _quantities(status: JsonObject, key: str) -> dict[str, str]:
     """Name -> quantity. A whole number is in plain digits, although the API server stores 1000 as 1k."""
-    path = f"status.{key}"
-    stored = object_at(status, key, path=path) or {}
     quantities = {}
-    for name, value in stored.items():
+    for name, value in (object_at(status, key) or {}).items():
         if not isinstance(value, str) or not value.isprintable():
-            raise InvalidDocument(f"{path} has an invalid quantity")
+            raise InvalidDocument(f"{key} has an invalid quantity")
         quantities[printable(name)] = plain(value) if value else value
     return quantities
 
 
 def _own_conditions(conditions: Sequence[JsonObject]) -> Iterator[Condition]:
     """Yields the conditions of our type. Two writers at the same time may have added more than one."""
-    path = f"condition {CONDITION}"
     for document in conditions:
         if document.get("type") == CONDITION:
             yield Condition(
-                status=printable_text_at(document, "status", path=path),
-                reason=printable_text_at(document, "reason", path=path),
-                message=printable_text_at(document, "message", path=path),
+                status=printable_text_at(document, "status"),
+                reason=printable_text_at(document, "reason"),
+                message=printable_text_at(document, "message"),
                 heartbeat=api_time(document.get("lastHeartbeatTime")),
                 transition=str(document.get("lastTransitionTime") or ""),
             )

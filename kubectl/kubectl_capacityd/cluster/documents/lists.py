@@ -36,7 +36,7 @@ def list_page(document: Any, kind: str, parse_item: Callable[[JsonObject], T]) -
         raise InvalidDocument(f"it is not a {kind}")
     items = objects_at(document, "items") or []
     metadata = object_at(document, "metadata") or {}
-    next_token = text_at(metadata, "continue", path="metadata.continue") or ""
+    next_token = text_at(metadata, "continue") or ""
     return [parse_item(item) for item in items], next_token
 
 
@@ -61,8 +61,8 @@ def device_classes_by_resource(items: Sequence[JsonObject]) -> dict[str, tuple[s
         with naming_object("DeviceClass", item):
             metadata = object_at(item, "metadata") or {}
             spec = object_at(item, "spec") or {}
-            name = printable_text_at(metadata, "name", path="metadata.name")
-            resource = printable_text_at(spec, "extendedResourceName", path="spec.extendedResourceName")
+            name = printable_text_at(metadata, "name")
+            resource = printable_text_at(spec, "extendedResourceName")
         if resource:
             classes[resource] = (*classes.get(resource, ()), name)
     return classes

@@ -17,8 +17,8 @@ def summarize(node: Mapping[str, Any], label: str) -> NodeSummary:
     with naming_object("Node", node):
         state = node_state({**node, "kind": "Node"})  # the items of a list have no kind
         metadata = object_at(node, "metadata") or {}
-        node_labels = object_at(metadata, "labels", path="metadata.labels") or {}
-        label_value = text_at(node_labels, label, path=f"label {label}")
+        node_labels = object_at(metadata, "labels") or {}
+        label_value = text_at(node_labels, label)
         spec = object_at(node, "spec") or {}
     ready = _ready(node)
     published = published_in(state.annotation)

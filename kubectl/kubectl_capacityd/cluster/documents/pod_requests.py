@@ -35,7 +35,7 @@ def node_and_requests(pod: JsonObject) -> tuple[str, Mapping[str, int]]:
     with naming_object("Pod", pod):
         status = object_at(pod, "status") or {}
         spec = object_at(pod, "spec") or {}
-        node = printable_text_at(spec, "nodeName", path="spec.nodeName")
+        node = printable_text_at(spec, "nodeName")
         is_finished = status.get("phase") in _FINISHED
         # A pod with scheduling gates waits for these, not for a Node.
         is_gated = not node and spec.get("schedulingGates")
@@ -53,11 +53,11 @@ def pod_requests(spec: JsonObject) -> dict[str, int]:
     running pods do not exist for extended resources.
     """
     together: Counter[str] = Counter()  # of the containers and the sidecars
-    for container in objects_at(spec, "containers", path="spec.containers") or ():
+    for container in objects_at(spec, "containers") or ():
         together.update(_extended_requests(container))
     sidecars: Counter[str] = Counter()  # of the sidecars that have started
     largest_start: Counter[str] = Counter()  # the maximum while the init containers run
-    for container in objects_at(spec, "initContainers", path="spec.initContainers") or ():
+    for container in objects_at(spec, "initContainers") or ():
         requests = _extended_requests(container)
         if container.get("restartPolicy") == "Always":
             together.update(requests)
@@ -66,13 +66,13 @@ def pod_requests(spec: JsonObject) -> dict[str, int]:
         else:
             largest_start |= sidecars + requests
     total = together | largest_start
-    total.update(_extended(object_at(spec, "overhead", path="spec.overhead")))
+    total.update(_extended(object_at(spec, "overhead")))
     return {name: quantity for name, quantity in total.items() if quantity > 0}
 
 
 def _extended_requests(container: JsonObject) -> Counter[str]:
-    resources = object_at(container, "resources", path="resources of a container") or {}
-    return _extended(object_at(resources, "requests", path="resources.requests of a container"))
+    resources = object_at(container, "resources") or {}
+    return _extended(object_at(resources, "requests"))
 
 
 def _extended(quantities: JsonObject | None) -> Counter[str]:

@@ -89,7 +89,7 @@ def kubelet(cluster: Cluster) -> Iterator[Kubelet]:
 
 @pytest.fixture
 def proxy(cluster: Cluster) -> Iterator[Proxy]:
-    """A proxy to the API server that can inject faults."""
+    """A proxy to the API server, in which a test can stop or delay a PATCH."""
     with fault_proxy(cluster) as running:
         yield running
 
@@ -99,12 +99,3 @@ def s(cluster: Cluster) -> Iterator[Service]:
     """The service, not started yet, on a machine with one device. Its Node has no kubelet."""
     with service(cluster, usb_device("1-1")) as made:
         yield made
-
-
-@pytest.fixture
-def proxied(proxy: Proxy, s: Service) -> Service:
-    """The service from the fixture s, started, which reaches the API server through the proxy."""
-    s.connect(proxy.url)
-    s.join(proxy.url)
-    s.start()
-    return s

@@ -10,7 +10,6 @@ promise.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import random
 import subprocess
@@ -18,6 +17,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
@@ -27,10 +27,9 @@ from capacityd.model.reading import Quantity
 from tests.cluster.agent import PYTHON
 from tests.cluster.binaries import pinned
 from tests.cluster.controlplane import Cluster, control_plane
-from tests.cluster.faults import Action
 from tests.cluster.judged import JudgedNode
 from tests.cluster.processes import PATIENCE, TIED_TO_US
-from tests.cluster.proxy import Exchange, Proxy, fault_proxy
+from tests.cluster.proxy import Action, Exchange, Proxy, fault_proxy
 from tests.cluster.releases import programs
 from tests.cluster.service import Service, service
 from tests.support.judge.observations import Configuration, Wanted, Writer
@@ -121,8 +120,7 @@ def run(cluster: Cluster, proxy: Proxy, count: int, seed: int) -> Counter[Moment
             judged.forgets()
             judged.has(readings)
             judged.seen()
-            proxy.faults.clear()
-            proxy.fault(_kill(passes, judged, moment, delay, answers, over), "PATCH", f"/api/v1/nodes/{s.node}/status")
+            proxy.actions[:] = [_kill(passes, judged, moment, delay, answers, over)]
             passes.start()
             assert over.wait(PATIENCE), f"seed {seed}: no PATCH"
             moments[moment] += answers[0]  # else it had ended before
@@ -153,20 +151,19 @@ def _kill(
 ) -> Action:
     """Kills the pass this many seconds after this moment. Adds to answers whether it was still running."""
 
-    async def action(exchange: Exchange) -> None:
+    def action(exchange: Exchange) -> None:
         try:
-            request = exchange.request
-            await asyncio.to_thread(judged.asked, request.headers["content-type"], json.loads(request.body))
-            fetched = None if moment is Moment.UNSENT else asyncio.create_task(exchange.fetch())
-            if fetched and moment is not Moment.SENT:
-                head, body = await fetched
-                if moment is Moment.ANSWERED:
-                    await exchange.send(head + body)
-            await asyncio.sleep(delay)
-            answers.append(await asyncio.to_thread(passes.kill))
-            if fetched:
-                await fetched
-            exchange.reset()
+            judged.asked(exchange.headers["Content-Type"], json.loads(exchange.body))
+            with ThreadPoolExecutor() as pool:  # its end waits for the API server's answer
+                if moment is not Moment.UNSENT:
+                    fetched = pool.submit(exchange.fetch)
+                    if moment is not Moment.SENT:
+                        fetched.result()
+                    if moment is Moment.ANSWERED:
+                        exchange.send(fetched.result())
+                time.sleep(delay)
+                answers.append(passes.kill())
+            exchange.close_connection = True
         finally:
             over.set()
 

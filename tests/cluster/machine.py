@@ -16,10 +16,10 @@ from pathlib import Path
 from capacityd.linux.clock import BOOT_SECONDS
 from tests.cluster.netlink import UdevSender
 from tests.cluster.processes import PATIENCE, TIED_TO_US, Daemon, wait_until
-from tests.cluster.relay import Relay
 from tests.support.machines import Recording, bare, merge, usb_device, usb_path, write_tree
 
 UDEV = "run/udev"
+_PROXY = "/usr/lib/systemd/systemd-socket-proxyd"
 _LONG_BOOTED = 3600.0
 
 # A separate /run, so that udev's folder is not created on the machine itself.
@@ -39,6 +39,7 @@ class Machine:
     """Created by machine(), which ends all its processes."""
 
     def __init__(self, folder: Path, parts: Sequence[Recording], around: Sequence[str | Path]):
+        self._folder = folder
         self.tree = folder / "tree"
         write_tree(merge(bare(), *parts), str(self.tree))
         with open("/proc/uptime") as f:
@@ -53,7 +54,7 @@ class Machine:
         self._enter = [f"--mount=/proc/{self._pid}/ns/mnt", f"--net=/proc/{self._pid}/ns/net"]
         self._enter += [f"--time=/proc/{self._pid}/ns/time"] if clock else []
         self._udev = UdevSender(self.network)
-        self.relay = Relay(self.network)
+        self._forwarders: dict[int, Daemon] = {}
 
     @property
     def network(self) -> Path:
@@ -85,10 +86,6 @@ class Machine:
             self._send(path, [("add", ""), ("change", ""), ("add", f"/{port}:1.0"), ("bind", f"/{port}:1.0")])
             self._send(path, [("bind", "")])
 
-    def add(self, part: Recording) -> None:
-        """Adds something to /sys, without an event."""
-        write_tree(part, str(self.tree))
-
     def unplug(self, port: str, events: bool = True) -> None:
         """Unplugs a USB device and sends the events of its removal."""
         path, bus = usb_path(port), self.tree / "sys/bus/usb/devices"
@@ -98,24 +95,42 @@ class Machine:
         if events:
             self._send(path, [("unbind", f"/{port}:1.0"), ("remove", f"/{port}:1.0"), ("unbind", ""), ("remove", "")])
 
-    def event(self, action: str, path: str, subsystem: str, devtype: str = "", **properties: str) -> None:
-        """Sends an event as udevd does."""
-        self._udev.send(action, path, subsystem, devtype, **properties)
+    def forward(self, port: int) -> None:
+        """Connections on the machine to 127.0.0.1:PORT reach the same port outside from now on.
+
+        So addresses, certificates and kubeconfigs are the same on both sides.
+        """
+        outside = ["nsenter", f"--net=/proc/{os.getpid()}/ns/net", _PROXY, f"127.0.0.1:{port}"]
+        command = [
+            "nsenter",
+            f"--net={self.network}",
+            "systemd-socket-activate",
+            f"--listen=127.0.0.1:{port}",
+            *outside,
+        ]
+        forwarder = self._forwarders[port] = Daemon(command, self._folder / f"forward-{port}.log")
+        forwarder.wait_for_line(f"Listening on 127.0.0.1:{port} as 3.", PATIENCE)
+
+    def refuse(self, port: int) -> None:
+        """Refuses these connections from now on, as before forward(), and breaks the open ones."""
+        self._forwarders.pop(port).stop()
 
     def processes(self) -> list[int]:
         """All processes on the machine, orphans included: they can't leave the network namespace."""
+        not_on_it = {self._pid, self._daemon.pid, *(forwarder.pid for forwarder in self._forwarders.values())}
         pids = []
         ours = os.stat(self.network).st_ino
         for entry in os.listdir("/proc"):
             try:
-                if entry.isdigit() and int(entry) != self._pid and os.stat(f"/proc/{entry}/ns/net").st_ino == ours:
+                if entry.isdigit() and os.stat(f"/proc/{entry}/ns/net").st_ino == ours:
                     pids.append(int(entry))
             except OSError:
                 continue  # it has ended
-        return [pid for pid in pids if pid != self._daemon.pid]
+        return [pid for pid in pids if pid not in not_on_it]
 
     def end(self) -> None:
-        self.relay.end()
+        for port in list(self._forwarders):
+            self.refuse(port)
         self._udev.close()
         for pid in self.processes():
             try:
@@ -127,7 +142,7 @@ class Machine:
 
     def _send(self, path: str, events: Sequence[tuple[str, str]]) -> None:
         for action, below in events:
-            self.event(action, path + below, "usb", "usb_interface" if below else "usb_device")
+            self._udev.send(action, path + below, "usb", "usb_interface" if below else "usb_device")
 
 
 @contextmanager

@@ -1,29 +1,13 @@
-"""Records the service's notifications to systemd: every message sent to NOTIFY_SOCKET, in order."""
+"""Records the service's notifications to systemd: every line sent to NOTIFY_SOCKET, in order."""
 
 from __future__ import annotations
 
 import itertools
 import socket
-import struct
 import threading
-import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from tests.cluster.processes import PATIENCE
-
-_SO_TIMESTAMPNS = 35
-"""The socket module lacks this constant. Source: asm-generic/socket.h."""
-
-_TIMESPEC = struct.Struct("qq")
-
-
-@dataclass(frozen=True, slots=True)
-class Notification:
-    """line: such as READY=1. at: when it was sent (not received), in seconds of time.monotonic()."""
-
-    line: str
-    at: float
 
 
 class Notifications:
@@ -31,32 +15,31 @@ class Notifications:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._received: list[Notification] = []
+        self._received: list[str] = []
         self._news = threading.Condition()
         self._markers = itertools.count()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._socket.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
         self._socket.bind(str(path))
         self._thread = threading.Thread(target=self._receive, daemon=True)
         self._thread.start()
 
-    def all(self) -> list[Notification]:
-        """All messages sent before this call and since the last clear()."""
-        # Datagrams arrive in the order in which they were sent: when the marker arrives, all earlier messages have.
+    def all(self) -> list[str]:
+        """All lines, such as READY=1, that were sent before this call and since the last clear()."""
+        # Datagrams arrive in the order in which they were sent: when the marker arrives, all earlier lines have.
         marker = f"MARKER={next(self._markers)}"
-        self._send(marker)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+            s.sendto(marker.encode(), str(self._path))
         with self._news:
-            there = self._news.wait_for(lambda: any(n.line == marker for n in self._received), PATIENCE)
-            assert there, "what is sent to the socket is not received"
-            self._received = [n for n in self._received if n.line != marker]
+            assert self._news.wait_for(lambda: marker in self._received, PATIENCE), "nothing is received"
+            self._received.remove(marker)
             return list(self._received)
 
-    def times(self, line: str) -> list[float]:
-        """The times at which this line was sent. A line that ends with "=" matches all lines with this prefix."""
-        return [n.at for n in self.all() if n.line == line or (line.endswith("=") and n.line.startswith(line))]
+    def count(self, begin: str) -> int:
+        """How many lines begin with this text."""
+        return sum(line.startswith(begin) for line in self.all())
 
     def clear(self) -> None:
-        """Forgets all messages sent before this call."""
+        """Forgets all lines sent before this call."""
         count = len(self.all())
         with self._news:
             del self._received[:count]
@@ -65,12 +48,12 @@ class Notifications:
         """Waits for the next line that contains this text. Returns the line, and forgets it and all lines before it."""
 
         def find() -> int | None:
-            return next((n for n, received in enumerate(self._received, 1) if wanted in received.line), None)
+            return next((n for n, line in enumerate(self._received, 1) if wanted in line), None)
 
         with self._news:
             number = self._news.wait_for(find, PATIENCE)
-            assert number is not None, f"{wanted} was not sent, but {[n.line for n in self._received]}"
-            line = self._received[number - 1].line
+            assert number is not None, f"{wanted} was not sent, but {self._received}"
+            line = self._received[number - 1]
             del self._received[:number]
             return line
 
@@ -79,18 +62,8 @@ class Notifications:
         self._thread.join()
         self._socket.close()
 
-    def _send(self, message: str) -> None:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
-            s.sendto(message.encode(), str(self._path))
-
     def _receive(self) -> None:
-        while True:
-            message, ancillary, *_ = self._socket.recvmsg(65536, socket.CMSG_SPACE(_TIMESPEC.size))
-            if not message:
-                return
-            ((_, _, stamp),) = ancillary
-            seconds, nanoseconds = _TIMESPEC.unpack(stamp)
-            at = time.monotonic() - (time.time() - (seconds + nanoseconds / 1e9))
+        while message := self._socket.recv(65536):
             with self._news:
-                self._received += [Notification(line, at) for line in message.decode().splitlines()]
+                self._received += message.decode().splitlines()
                 self._news.notify_all()

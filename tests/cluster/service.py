@@ -63,11 +63,11 @@ class Service:
 
     def connect(self, url: str | None = None) -> None:
         """Makes connections from the machine to this server (by default the API server) succeed from now on."""
-        self.machine.relay.open(_port(url or self.cluster.url))
+        self.machine.forward(_port(url or self.cluster.url))
 
     def disconnect(self, url: str | None = None) -> None:
         """Refuses connections from the machine to this server from now on."""
-        self.machine.relay.shut(_port(url or self.cluster.url))
+        self.machine.refuse(_port(url or self.cluster.url))
 
     def start(self, ready: bool = True, settled: bool = True, watched: bool = True) -> None:
         """Starts the service. By default, waits until it is ready, its first pass has ended, and it watches its Node.
@@ -78,7 +78,7 @@ class Service:
         self.notifications.clear()
         self.process = Daemon(command, self.folder / "service.log")
         if ready:
-            self.wait(lambda: self.notifications.times("READY=1"), PATIENCE, "it is ready")
+            self.wait(lambda: self.notifications.count("READY=1"), PATIENCE, "it is ready")
         if settled:
             self.wait_passes(1)
             if watched:
@@ -91,11 +91,11 @@ class Service:
         """
         assert self.process is not None
         self.wait_idle()
-        ready = len(self.notifications.times("READY=1"))
+        ready = self.notifications.count("READY=1")
         self.process.send(signal.SIGHUP)
 
         def made() -> bool:
-            lines = [notification.line for notification in self.notifications.all()]
+            lines = self.notifications.all()
             *_, checked = (at for at, line in enumerate(lines) if line == "READY=1")
             # The first STATUS is that of the check. The pass after it has the reload among its reasons in any case.
             ended = [line for line in lines[checked:] if line.startswith("STATUS=")]
@@ -160,7 +160,7 @@ class Service:
         self.wait(lambda: self._ended() >= since + more, deadline, f"{more} passes after {since}")
 
     def _ended(self) -> int:
-        return max(0, len(self.notifications.times("STATUS=")) - 1)
+        return max(0, self.notifications.count("STATUS=") - 1)
 
     def wait_idle(self) -> None:
         """Waits until no worker is running, and the service has done everything that it does after a worker.
@@ -172,13 +172,13 @@ class Service:
             return
         # A worker that has ended remains a child until the service has reaped it (wait(2)).
         self.wait(lambda: not set(children(daemon.pid)) - watchers(daemon.pid), PATIENCE, "no worker is under way")
-        turns = len(self.notifications.times("WATCHDOG=1"))
+        turns = self.notifications.count("WATCHDOG=1")
 
         def turned() -> bool:
             # The signal makes the main loop turn once more, without a pass. Send it repeatedly: a signal that arrives
             # during a turn starts no further turn, and the next turn may be due in a minute.
             daemon.send(signal.SIGCHLD)
-            return len(self.notifications.times("WATCHDOG=1")) > turns
+            return self.notifications.count("WATCHDOG=1") > turns
 
         self.wait(turned, PATIENCE, "its main loop turns")
 

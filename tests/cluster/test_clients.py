@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import faults
 from tests.cluster.agent import AGENT, ANNOTATION, DONGLE, our_events
 from tests.cluster.clients import ALL, URLLIB3, VERSIONS, client
 from tests.cluster.controlplane import BASE_CAPACITY, Cluster
 from tests.cluster.credentials import ADMIN, Authority, kubeconfig, node_user
-from tests.cluster.proxy import Proxy
+from tests.cluster.proxy import Exchange, Proxy
 from tests.cluster.service import Service
 from tests.cluster.test_fleet import fleet
 from tests.support.server import serve
@@ -93,10 +92,11 @@ def test_every_version_distinguishes_a_failed_guard_from_a_rejection(
     s.connect(proxy.url)
     s.join(proxy.url)
 
-    def change(_: faults.Request) -> None:
+    def change_before(exchange: Exchange) -> None:
         cluster.set_capacity(s.node, {DONGLE: "9"})
+        exchange.relay()
 
-    proxy.fault(faults.before(change), "PATCH")
+    proxy.actions.append(change_before)
     with cluster.audit.requests(node_user(s.node)) as requests:
         s.cli("apply", status=4)
     assert [request.code for request in requests.all() if request.verb == "patch"] == [409, 200]

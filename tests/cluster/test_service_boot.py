@@ -24,7 +24,7 @@ def test_the_machine_joins(cluster: Cluster) -> None:
         s.disconnect()
         s.start()  # the service is ready after its first probe
         why = f"the kubeconfig, {s.kubeconfig}, does not exist. Has the kubelet joined the cluster?"
-        assert s.notifications.times(f"STATUS=waiting for a kubeconfig: {why}")
+        assert s.notifications.count(f"STATUS=waiting for a kubeconfig: {why}")
         pair = s.folder / "pki" / "kubelet-client-current.pem"
         made = cluster.kubeconfig(node_user(name), s.folder / "joined", credentials="certificate")
         document = json.loads(made.read_text())

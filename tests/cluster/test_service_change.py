@@ -1,4 +1,4 @@
-"""What the running service does when the hardware changes, and when another writer changes its label."""
+"""Another writer changes the label, and a policy changes what the running service writes."""
 
 from __future__ import annotations
 
@@ -7,87 +7,14 @@ import json
 import pytest
 
 from capacityd.model.node import ANNOTATION
-from capacityd.model.reasons import PassReason
 from tests.cluster.admission import create_policy, delete_policy, removal_of, try_to_write
 from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.processes import PATIENCE, wait_until
-from tests.cluster.service import DONGLES, PROMPT, Service, service
+from tests.cluster.service import DONGLES, PROMPT, Service
 from tests.cluster.versions import MUTATING_POLICIES
-from tests.support.machines import bare, merge, nic, usb_path
 
 SEATS = "example.com/seats"
-
-
-@pytest.mark.protocol
-def test_plug_and_unplug(s: Service) -> None:
-    s.start()
-    s.machine.plug("1-2")
-    s.wait_capacity("2")
-    s.machine.unplug("1-2")
-    s.wait_capacity("1")
-    first, published, *changes = s.events()
-    assert (first, published) == (
-        "example.com/dongle: none → 1 (newly published)",
-        "all configured resources are published",
-    )
-    assert [event.partition(" (")[0] for event in changes] == ["example.com/dongle: 1 → 2", "example.com/dongle: 2 → 1"]
-    assert all("(the reading differs)" in event for event in changes)
-    watches = [request.name for request in s.requests() if request.verb == "watch"]
-    assert watches == [], "the watch that was opened first is still open"
-
-
-def test_what_does_not_concern_us_causes_no_request(s: Service) -> None:
-    """The kernel filters udev's events, and a device that does not match changes no reading."""
-    marker = s.folder / "seats"
-    marker.write_text("7")
-    s.configure(DONGLES + f'[resources."{SEATS}"]\nfile = {{ path = "{marker}" }}\n')
-    s.start()
-    s.requests()
-    passes = s.passes()
-    s.machine.plug("1-2", vendor="1234", events=False)
-    s.machine.event("add", usb_path("1-2"), "usb", "usb_device")  # only one event, so that there is one pass
-    s.wait_passes(1, passes)
-    assert s.last_pass().reasons == (PassReason.DEVICES,), "its event was received, and it matches nothing"
-    for number in range(50):
-        s.machine.event("add", f"/sys/devices/virtual/block/loop{number}", "block", "disk")
-        s.machine.event("add", f"/sys/devices/virtual/net/veth{number}", "net")
-    new = s.folder / "seats.new"
-    new.write_text("7\n")
-    new.rename(marker)
-    s.wait_passes(2, passes)
-    assert s.last_pass().reasons == (PassReason.FILE,), "events of other subsystems are not received at all"
-    assert s.requests() == []
-
-
-def test_udevd_starts_after_the_service(s: Service) -> None:
-    """If libudev starts without udevd, it receives no events even later."""
-    control = s.machine.tree / "run/udev/control"
-    control.unlink()
-    s.start()
-    assert [problem["message"] for problem in s.status()["problems"]] == [
-        "udev is not running: there are no device events"
-    ]
-    passes = s.passes()
-    s.machine.plug("1-2", events=False)
-    control.touch()
-    s.wait_capacity("2")
-    s.wait_passes(1, passes)
-    assert s.status()["problems"] == []
-    s.machine.plug("1-3")
-    s.wait_capacity("3")
-
-
-def test_an_interface_is_renamed(cluster: Cluster) -> None:
-    """The service receives no udev event of a rename, but an rtnetlink event."""
-    with service(cluster, nic("eth7")) as s:
-        s.machine.run("ip", "tuntap", "add", "eth7", "mode", "tap")
-        s.configure('[resources."example.com/uplink"]\nnic = { name = "data*", kind = "virtual" }\n')
-        s.start()
-        assert s.capacity("example.com/uplink") is None
-        s.machine.add(merge(bare(), nic("data0")))
-        s.machine.run("ip", "link", "set", "eth7", "name", "data0")
-        s.wait_capacity("1", "example.com/uplink")
 
 
 @pytest.mark.protocol

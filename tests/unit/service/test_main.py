@@ -87,7 +87,7 @@ class Running:
         self.folder = folder
         self.stub(**_GOOD)
         self._systemd = Notifications(folder / "notify")
-        self.await_line, self.times = self._systemd.await_line, self._systemd.times
+        self.await_line, self.count = self._systemd.await_line, self._systemd.count
         self.program = folder / "sh"
         self.program.symlink_to("/bin/sh")
         self._agent = str(Path(capacityd.__file__).parents[1])
@@ -416,8 +416,8 @@ def test_stopping_kills_a_hanging_worker_and_its_descendants(running: Running) -
 def test_a_short_watchdog_is_notified_in_half_of_its_time(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WATCHDOG_USEC", "200000")
     running.publishes()
-    seen, deadline = len(running.times("WATCHDOG=1")), time.monotonic() + DEADLINE
-    while len(running.times("WATCHDOG=1")) < seen + 3:
+    seen, deadline = running.count("WATCHDOG=1"), time.monotonic() + DEADLINE
+    while running.count("WATCHDOG=1") < seen + 3:
         assert time.monotonic() < deadline
         time.sleep(0.01)
 

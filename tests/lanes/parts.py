@@ -33,8 +33,6 @@ class Part:
     pytest: bool = False
     whole_again: bool = False
     """Whether a failure repeats all tests, because they depend on each other."""
-    made: str = ""
-    """The file that the part makes, which is reported once the part has passed."""
 
 
 def lane(name: str) -> list[Part]:
@@ -48,8 +46,7 @@ def _tool(name: str, *commands: str, **more: Any) -> Part:
 
 def _pytest(name: str, options: str, *places: str, marks: str = "", **more: Any) -> Part:
     selected = ("-m", marks) if marks else ()
-    # Run pytest as a module, so that it finds the plugin.
-    command = (f"{_BIN}python", "-m", "pytest", "-q", "-p", "tests.lanes.events", *shlex.split(options), *selected)
+    command = (f"{_BIN}python", "-m", "pytest", "-q", *shlex.split(options), *selected)
     return Part(name, ((*command, *places),), pytest=True, **more)
 
 
@@ -63,7 +60,6 @@ _SITE = _tool(
     "rm -rf build/site",
     "sh packaging/site/build .venv-packaging/bin build/site",
     prepare=(".venv-packaging/ready",),
-    made="build/site/index.html",
 )
 
 # Creates a user, and an environment for that user.

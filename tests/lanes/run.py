@@ -1,9 +1,8 @@
-"""Runs the parts of a lane side by side, and prints each event at once."""
+"""Runs the parts of a lane side by side, and prints what happens."""
 
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Sequence
 
@@ -12,21 +11,19 @@ from tests.lanes.needs import target
 from tests.lanes.parts import Part
 
 _AT_ONCE = (os.cpu_count() or 1) + 1
-_SILENCE = 10.0
-"""Seconds without output after which a line is printed, unless the output is a terminal."""
+_SILENCE = 60.0
+"""Seconds without output after which the running parts are named."""
 
 
 class Lane:
     """One run of a lane."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
-        self.begun = time.monotonic()
+        self.begun = self._spoken = time.monotonic()
         self._waiting = list(parts)
         self._names = {part.name for part in parts}
         self._jobs: list[Job] = []
         self._outcomes: dict[str, Outcome] = {}
-        self._spoken = self.begun
-        self._moving = sys.stdout.isatty()
 
     def run(self) -> list[Outcome]:
         """Returns the outcome of each part, in the order in which they end."""
@@ -35,7 +32,8 @@ class Lane:
             while self._waiting or self._jobs:
                 self._start()
                 self._look()
-                self._progress()
+                if time.monotonic() - self._spoken >= _SILENCE:
+                    self._say(f"running: {', '.join(job.part.name for job in self._jobs)}")
                 time.sleep(0.2)
         finally:
             for job in self._jobs:
@@ -52,7 +50,7 @@ class Lane:
                 self._outcomes[part.name] = Outcome(part, left_out=missing)
                 parts.setdefault(missing, []).append(part.name)
         for missing, names in parts.items():
-            self.say(f"left out: {', '.join(names)}: {missing}")
+            self._say(f"left out: {', '.join(names)}: {missing}")
 
     def _start(self) -> None:
         for part in list(self._waiting):
@@ -66,41 +64,17 @@ class Lane:
                     self._jobs.append(Job(part))
 
     def _look(self) -> None:
-        for job in list(self._jobs):
-            # Get the status first: then the events include all that the part wrote before its end.
-            status = job.poll()
-            for name, text in job.events():
-                self.say(f"FAILED {name}\n{text}")
-            if status is None:
-                continue
-            # 1: tests failed. Any other status means that pytest has not run all of them.
-            if status == 1 and job.repeat():
-                self.say(f"{job.part.name}: flaky unless it fails again")
-                continue
-            job.end(status)
+        for job in [job for job in self._jobs if job.has_ended()]:
             self._jobs.remove(job)
-            self._outcomes[job.part.name] = job.outcome
-            if job.part.name in job.outcome.failed:
-                self.say(f"FAILED {job.part.name}\n{job.outcome.failed[job.part.name]}")
-            made = f": {job.part.made}" if job.part.made and not job.outcome.failed else ""
-            self.say(f"{job.part.name}: {counts(job.outcome)} in {job.outcome.seconds:.0f} s{made}")
+            outcome = self._outcomes[job.part.name] = job.outcome
+            for name, text in (outcome.failed | outcome.flaky).items():
+                self._say(f"{'flaky' if name in outcome.flaky else 'FAILED'}: {name}\n{text}")
+            self._say(f"{job.part.name}: {counts(outcome)} in {outcome.seconds:.0f} s")
 
-    def say(self, text: str) -> None:
-        clear = "\r\033[K" if self._moving else ""
-        print(f"{clear}[{self.clock()}] {text}", flush=True)
-        self._spoken = time.monotonic()
-
-    def clock(self) -> str:
+    def _say(self, text: str) -> None:
         minutes, seconds = divmod(int(time.monotonic() - self.begun), 60)
-        return f"{minutes}:{seconds:02}"
-
-    def _progress(self) -> None:
-        states = " | ".join(job.state() for job in self._jobs)
-        if self._moving:
-            width = os.get_terminal_size(sys.stdout.fileno()).columns
-            print(f"\r\033[K{f'[{self.clock()}] {states}'[: width - 1]}", end="", flush=True)
-        elif time.monotonic() - self._spoken >= _SILENCE:
-            self.say(states)
+        print(f"[{minutes}:{seconds:02}] {text}", flush=True)
+        self._spoken = time.monotonic()
 
 
 def counts(outcome: Outcome) -> str:

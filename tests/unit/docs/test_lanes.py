@@ -33,11 +33,10 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     """Runs a lane with a tool and three tests. Returns the exit status and the printed lines."""
     (tmp_path / "test_three.py").write_text(_TESTS)
     # The temporary folder takes the files that the tests leave.
-    pytest_there = ("env", "-C", str(tmp_path), sys.executable, "-m", "pytest", "-q", "-p", "tests.lanes.events")
-    environment = {"PYTHONPATH": str(Path(lanes.__file__).parents[2])}
+    pytest_there = ("env", "-C", str(tmp_path), sys.executable, "-m", "pytest", "-q")
 
     def ran(*options: str, missing: str | None = None, tool: str = "true") -> tuple[int, list[str]]:
-        three = Part("three-of-a-test", ((*pytest_there, "test_three.py"),), environment=environment, pytest=True)
+        three = Part("three-of-a-test", ((*pytest_there, "test_three.py"),), pytest=True)
         other = Part("tool-of-a-test", ((tool,),), needs=(lambda: missing,))
         monkeypatch.setitem(parts.LANES, "check", [three, other])
         return lanes.main([*options, "check"]), capsys.readouterr().out.splitlines()

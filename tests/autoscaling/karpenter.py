@@ -15,7 +15,6 @@ from pathlib import Path
 
 from tests.cluster.binaries import BuildError, Programs, Source, cache_folder
 from tests.cluster.controlplane import Cluster
-from tests.cluster.credentials import ADMIN
 from tests.cluster.kubectl import apply_crd
 from tests.cluster.processes import Daemon, free_port
 
@@ -39,13 +38,12 @@ def _version() -> str:
 def karpenter(cluster: Cluster) -> Iterator[Daemon]:
     """Creates Karpenter's CustomResourceDefinitions, and runs Karpenter."""
     built = program()
-    kubeconfig = cluster.kubeconfig(ADMIN)
     for definitions in ("pkg/apis/crds", "kwok/apis/crds"):
-        apply_crd(cluster, kubeconfig, f"{_MODULE}@v{_version()}", definitions)
+        apply_crd(cluster, f"{_MODULE}@v{_version()}", definitions)
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(cluster.folder),
-        "KUBECONFIG": str(kubeconfig),
+        "KUBECONFIG": str(cluster.admin_kubeconfig),
         "SYSTEM_NAMESPACE": "default",
         "CLUSTER_NAME": "tests",
         "FEATURE_GATES": "NodeOverlay=true",

@@ -48,6 +48,7 @@ class Cluster:
         self.api_server: ApiServer
         self._nodes = iter(NODES)
         self._numbers = itertools.count(1)
+        self.admin_kubeconfig = self.kubeconfig(ADMIN)
 
     def node_name(self) -> str:
         """The name of a Node that no other test uses and that has a token."""
@@ -229,5 +230,5 @@ def _listening(port: int) -> bool:
 
 
 def _scheduler(cluster: Cluster) -> Daemon:
-    options = [f"--kubeconfig={cluster.kubeconfig(ADMIN)}", "--leader-elect=false", "--secure-port=0"]
+    options = [f"--kubeconfig={cluster.admin_kubeconfig}", "--leader-elect=false", "--secure-port=0"]
     return Daemon([cluster.binaries["kube-scheduler"], *options], cluster.folder / "kube-scheduler.log")

@@ -26,7 +26,6 @@ from pathlib import Path
 from tests import ROOT
 from tests.cluster.agent import capacityd, kubectl_capacityd
 from tests.cluster.controlplane import Cluster, control_plane
-from tests.cluster.credentials import ADMIN
 from tests.cluster.kubelet import Kubelet, kubelet
 from tests.cluster.processes import PATIENCE, TIED_TO_US, wait_until
 from tests.cluster.service import Service, service
@@ -49,7 +48,7 @@ class Shell:
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self.folder = folder
-        self.admin = cluster.kubeconfig(ADMIN)
+        self.admin = cluster.admin_kubeconfig
         self.config = folder / "etc/capacityd/conf.d"
         self.paths = {
             "/etc/capacityd": f"{folder}/etc/capacityd",

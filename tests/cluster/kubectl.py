@@ -1,10 +1,12 @@
-"""kubectl on the test cluster, and other projects' CustomResourceDefinitions, from their Go modules."""
+"""kubectl as the administrator of the test cluster: manifests, and other projects' CustomResourceDefinitions."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.cluster.binaries import BuildError, find_go, run_go
@@ -27,13 +29,10 @@ DOCKER_MACHINE_TEMPLATE = (
 )
 
 
-def kubectl(
-    cluster: Cluster, kubeconfig: Path, *arguments: str | Path, body: object = None
-) -> subprocess.CompletedProcess[str]:
-    """Runs kubectl until it ends, with any exit status. body: for its standard input, as JSON."""
+def kubectl(cluster: Cluster, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Runs kubectl until it ends, with any exit status."""
     return subprocess.run(
-        [cluster.binaries["kubectl"], f"--kubeconfig={kubeconfig}", *arguments],
-        input=json.dumps(body),
+        [cluster.binaries["kubectl"], f"--kubeconfig={cluster.admin_kubeconfig}", *arguments],
         capture_output=True,
         text=True,
         timeout=PATIENCE,
@@ -42,12 +41,28 @@ def kubectl(
     )
 
 
-def apply_crd(cluster: Cluster, kubeconfig: Path, module: str, path: str) -> Path:
+def succeed(cluster: Cluster, *arguments: str | Path) -> str:
+    """Runs kubectl, which must succeed. Returns its output."""
+    done = kubectl(cluster, *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@contextmanager
+def applied(cluster: Cluster, manifest: Path, in_force: Callable[[], object]) -> Iterator[None]:
+    """The policy of this manifest is in force until the context ends. in_force: whether the API server uses it."""
+    succeed(cluster, "apply", "-f", manifest)
+    wait_until(in_force, PATIENCE, f"{manifest.name} is in force")
+    yield
+    succeed(cluster, "delete", "-f", manifest)
+    wait_until(lambda: not in_force(), PATIENCE, f"{manifest.name} is not in force any more")
+
+
+def apply_crd(cluster: Cluster, module: str, path: str) -> Path:
     """Applies a file or folder of definitions, waits until the kinds are served, and returns its path in Go's cache."""
     output = persistently(lambda: run_go(find_go(), "mod", "download", "-json", module), BuildError)
     file = Path(json.loads(output)["Dir"], path)
-    applied = kubectl(cluster, kubeconfig, "apply", "--server-side", "-f", file)
-    assert applied.returncode == 0, applied.stderr
+    succeed(cluster, "apply", "--server-side", "-f", file)
     established = ("wait", "--for=condition=Established", "-f", file)
-    wait_until(lambda: kubectl(cluster, kubeconfig, *established).returncode == 0, PATIENCE, f"{path} is served")
+    wait_until(lambda: kubectl(cluster, *established).returncode == 0, PATIENCE, f"{path} is served")
     return file

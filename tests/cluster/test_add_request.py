@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +10,12 @@ import pytest
 
 from tests import ROOT
 from tests.cluster.api import ApiError
-from tests.cluster.controlplane import IMAGE, Cluster
-from tests.cluster.credentials import ADMIN
-from tests.cluster.kubectl import kubectl
+from tests.cluster.controlplane import Cluster
+from tests.cluster.kubectl import applied
 from tests.cluster.pods import UNUSUAL, annotations_of, binds_with, container, pod, runtime_class
-from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.test_enforce_bandwidth import MANIFEST as ENFORCE
 from tests.cluster.test_enforce_bandwidth import both
 from tests.cluster.versions import MUTATING_POLICIES
-from tests.cluster.webhook import answering, client_config, patched
 
 pytestmark = [pytest.mark.protocol, pytest.mark.since(MUTATING_POLICIES)]
 
@@ -31,33 +27,18 @@ OLDER = "older"
 
 
 @pytest.fixture(scope="module")
-def admin(cluster: Cluster) -> Path:
-    return cluster.kubeconfig(ADMIN)
-
-
-@contextmanager
-def applied(cluster: Cluster, admin: Path, manifest: Path, probe: dict[str, Any], namespace: str) -> Iterator[None]:
-    """The policy of this manifest is in force. probe: a pod that it changes."""
-    before = limits_of(tried(cluster, probe, namespace))
-
-    def changed() -> bool:
-        return limits_of(tried(cluster, probe, namespace)) != before
-
-    done = kubectl(cluster, admin, "apply", "-f", manifest)
-    assert done.returncode == 0, done.stderr
-    wait_until(changed, PATIENCE, "the policy is in force")
-    yield
-    kubectl(cluster, admin, "delete", "-f", manifest)
-    wait_until(lambda: not changed(), PATIENCE, "the policy is not in force any more")
-
-
-@pytest.fixture(scope="module")
-def added(cluster: Cluster, admin: Path) -> Iterator[None]:
+def added(cluster: Cluster) -> Iterator[None]:
     """The shipped policy is in force, in the namespace that it names."""
     cluster.admin.create("/api/v1/namespaces", {"metadata": {"name": BUILDS}})
     cluster.admin.create(pods(), pod([container()], name=OLDER))
-    with applied(cluster, admin, MANIFEST, pod([container()]), BUILDS):
+    with applied(cluster, MANIFEST, changed(cluster, pod([container()]))):
         yield
+
+
+def changed(cluster: Cluster, body: dict[str, Any], namespace: str = BUILDS) -> Callable[[], bool]:
+    """Whether the API server changes the limits of this pod that have been there before."""
+    before = limits_of(tried(cluster, body, namespace))
+    return lambda: limits_of(tried(cluster, body, namespace)) != before
 
 
 def build(number: str) -> dict[str, Any]:
@@ -161,69 +142,33 @@ def copy_of(folder: Path, name: str, changes: Mapping[str, str]) -> Path:
     return path
 
 
-def test_pods_are_chosen_by_a_label(cluster: Cluster, admin: Path, tmp_path: Path) -> None:
+def test_pods_are_chosen_by_a_label(cluster: Cluster, tmp_path: Path) -> None:
     namespace = "    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: builds}}\n"
     manifest = copy_of(tmp_path, "labelled", {namespace: "", "# objectSelector:": "objectSelector:"})
-    with applied(cluster, admin, manifest, pod([PLAIN], labels={"app": "build"}), "default"):
+    with applied(cluster, manifest, changed(cluster, pod([PLAIN], labels={"app": "build"}), "default")):
         assert limits_of(tried(cluster, pod([PLAIN]), "default")) == [{}]
 
 
-def test_pods_are_chosen_by_their_runtime_class(cluster: Cluster, admin: Path, tmp_path: Path) -> None:
+def test_pods_are_chosen_by_their_runtime_class(cluster: Cluster, tmp_path: Path) -> None:
     lines = MANIFEST.read_text().splitlines(keepends=True)
     at = next(number for number, line in enumerate(lines) if "# matchConditions:" in line)
     conditions = {line: line.replace("# ", "", 1) for line in lines[at : at + 3]}
     changes = {**conditions, "kubernetes.io/metadata.name: builds": "kubernetes.io/metadata.name: default"}
     with runtime_class(cluster) as name:
         manifest = copy_of(tmp_path, "runtime-class", {**changes, "gvisor": name})
-        with applied(cluster, admin, manifest, pod([PLAIN], runtimeClassName=name), "default"):
+        with applied(cluster, manifest, changed(cluster, pod([PLAIN], runtimeClassName=name), "default")):
             assert limits_of(tried(cluster, pod([PLAIN]), "default")) == [{}]
 
 
 @pytest.mark.usefixtures("added")
-def test_the_bandwidth_that_is_added_is_enforced(cluster: Cluster, admin: Path, tmp_path: Path) -> None:
+def test_the_bandwidth_that_is_added_is_enforced(cluster: Cluster, tmp_path: Path) -> None:
     """The API server runs policies in no defined order."""
     mbps = "example.com/nic-mbps"
     manifest = copy_of(tmp_path, "bandwidth", {f"'{RESOURCE}'": f"'{mbps}'"})
     body = pod([PLAIN], annotations={mbps: "100"})
-    with applied(cluster, admin, manifest, body, BUILDS):
-        assert kubectl(cluster, admin, "apply", "-f", ENFORCE).returncode == 0
-        expected = {mbps: "100", **both("100M")}
-        try:
-            wait_until(lambda: annotations_of(tried(cluster, body)) == expected, PATIENCE, "it is enforced")
-        finally:
-            kubectl(cluster, admin, "delete", "-f", ENFORCE)
-
-
-OWN = {"name": "own", "image": IMAGE, "resources": {"limits": {RESOURCE: "2"}, "requests": {RESOURCE: "2"}}}
-REPLACES = {"op": "replace", "path": "/spec/containers/0/resources", "value": {"limits": {"cpu": "1m"}}}
-ADDS = {"op": "add", "path": "/spec/containers/-", "value": OWN}
-
-
-@pytest.mark.usefixtures("added")
-@pytest.mark.parametrize(
-    ("operation", "expected"),
-    [
-        pytest.param(REPLACES, [{"cpu": "1m", **ONE}], id="replaces the request"),
-        pytest.param(ADDS, [ONE, {RESOURCE: "2"}], id="adds a container with a request: both count"),
-    ],
-)
-def test_a_webhook_changes_the_pod_afterwards(
-    cluster: Cluster, operation: dict[str, Any], expected: list[dict[str, str]]
-) -> None:
-    path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
-    body = pod([PLAIN], labels={"webhook": "yes"})
-    with answering(cluster, lambda _, request: patched(request, [operation])) as port:
-        hook = {
-            "name": "pods.example.com",
-            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
-            "objectSelector": {"matchLabels": {"webhook": "yes"}},
-            "clientConfig": client_config(cluster, port, "mutate"),
-            "admissionReviewVersions": ["v1"],
-            "sideEffects": "None",
-            "timeoutSeconds": 5,
-        }
-        cluster.admin.create(path, {"metadata": {"name": "pods"}, "webhooks": [hook]})
-        try:
-            wait_until(lambda: limits_of(tried(cluster, body)) == expected, PATIENCE, "the webhook has changed it")
-        finally:
-            cluster.admin.delete(f"{path}/pods")
+    expected = {mbps: "100", **both("100M")}
+    with (
+        applied(cluster, manifest, changed(cluster, body)),
+        applied(cluster, ENFORCE, lambda: annotations_of(tried(cluster, body)) == expected),
+    ):
+        pass

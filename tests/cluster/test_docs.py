@@ -15,15 +15,14 @@ import yaml
 from tests import ROOT
 from tests.cluster.api import ApiError
 from tests.cluster.controlplane import Cluster
-from tests.cluster.credentials import ADMIN
 from tests.cluster.docs import cluster_world
-from tests.cluster.kubectl import kubectl
+from tests.cluster.kubectl import KUBEADM_CONFIG_TEMPLATE, apply_crd, kubectl, succeed
 from tests.cluster.processes import PATIENCE
 from tests.cluster.versions import CLAIMS, CLAIMS_GONE, DEVICE_CLASSES, fits
 from tests.support.pages import blocks, manifests, pages, place, play, same
 
 FOREIGN = {
-    "KubeadmConfigTemplate": "Cluster API's: test_images.py tries it",
+    "KubeadmConfigTemplate": "Cluster API's: a test below tries it",
     "NodeReadinessRule": "the Node Readiness Controller's",
 }
 """Kind that the tests' API server does not know -> the kind's owner, or the test that covers it."""
@@ -93,8 +92,17 @@ def test_the_api_server_accepts_a_manifest(cluster: Cluster, tmp_path: Path, man
     path = tmp_path / "manifest.yaml"
     path.write_text(yaml.safe_dump(manifest))
     strictly = ("create", "--dry-run=server", "--validate=strict", "-f", path)
-    done = kubectl(cluster, cluster.kubeconfig(ADMIN), *strictly)
+    done = kubectl(cluster, *strictly)
     assert (done.returncode != 0) == invalid, done.stderr
+
+
+def test_the_template_for_cluster_api_fits_its_schema(cluster: Cluster, tmp_path: Path) -> None:
+    definition = apply_crd(cluster, *KUBEADM_CONFIG_TEMPLATE)
+    page = (ROOT / "docs/install.md").read_text()
+    (template,) = (block.text for block in blocks(page) if block.name == "template.yaml")
+    (tmp_path / "template.yaml").write_text(template)
+    succeed(cluster, "apply", "--dry-run=server", "--validate=strict", "-f", tmp_path / "template.yaml")
+    succeed(cluster, "delete", "-f", definition)
 
 
 def test_the_kubeconfig_of_a_separate_identity(cluster: Cluster, tmp_path: Path) -> None:
@@ -150,7 +158,7 @@ def test_a_query_prints_what_it_is_for(cluster: Cluster, described: str, tmp_pat
         text=True,
         timeout=PATIENCE,
         check=False,
-        env=environment | {"KUBECONFIG": str(cluster.kubeconfig(ADMIN))},
+        env=environment | {"KUBECONFIG": str(cluster.admin_kubeconfig)},
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert re.search(r"c0ffee|BelowExpected|2026-01-02T03:04:05Z|\bFalse\b|example\.com/gpu|\b4\d{6}\b", done.stdout)

@@ -11,10 +11,8 @@ import pytest
 
 from tests import ROOT
 from tests.cluster.controlplane import PODS, Cluster
-from tests.cluster.credentials import ADMIN
-from tests.cluster.kubectl import kubectl
+from tests.cluster.kubectl import applied
 from tests.cluster.pods import UNUSUAL, annotations_of, binds_with, container, pod, runtime_class
-from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.versions import MUTATING_POLICIES
 
 pytestmark = [pytest.mark.protocol, pytest.mark.since(MUTATING_POLICIES), pytest.mark.usefixtures("enforced")]
@@ -27,13 +25,8 @@ INGRESS, EGRESS = "kubernetes.io/ingress-bandwidth", "kubernetes.io/egress-bandw
 @pytest.fixture(scope="module")
 def enforced(cluster: Cluster) -> Iterator[None]:
     """The shipped policy is in force."""
-    admin = cluster.kubeconfig(ADMIN)
-    applied = kubectl(cluster, admin, "apply", "-f", MANIFEST)
-    assert applied.returncode == 0, applied.stderr
-    probe = pod([limit(1)])
-    wait_until(lambda: annotations_of(tried(cluster, probe)), PATIENCE, "the policy is in force")
-    yield
-    kubectl(cluster, admin, "delete", "-f", MANIFEST)
+    with applied(cluster, MANIFEST, lambda: annotations_of(tried(cluster, pod([limit(1)])))):
+        yield
 
 
 def limit(mbps: str | int | None = None, **more: object) -> dict[str, Any]:

@@ -11,17 +11,25 @@ import yaml
 
 from capacityd.model.node import ANNOTATION
 from tests import ROOT
+from tests.cluster.agent import DONGLE
 from tests.cluster.api import Api
 from tests.cluster.controlplane import Cluster
-from tests.cluster.credentials import ADMIN, node_user, token_of
-from tests.cluster.kubectl import kubectl
+from tests.cluster.credentials import node_user, token_of
+from tests.cluster.kubectl import applied
+from tests.cluster.kubelet import Kubelet
+from tests.cluster.nodewatch import watch_node
+from tests.cluster.pods import run_pod
 from tests.cluster.processes import PATIENCE, wait_until
+from tests.cluster.service import service
+from tests.cluster.test_service_watch import wait_true
 from tests.cluster.versions import MUTATING_POLICIES
+from tests.support.machines import usb_device
 
 pytestmark = pytest.mark.since(MUTATING_POLICIES)
 
 KEEP = ROOT / "packaging/kubernetes/keep-capacity.yaml"
 A, B = "example.com/a", "example.com/b"
+THEIRS, PLUGIN = "other.example/theirs", "vendor.example/card"
 COMPACT = partial(json.dumps, separators=(",", ":"))
 
 Write = Callable[[str, Mapping[str, int]], Mapping[str, str]]
@@ -33,9 +41,6 @@ def write_zeros(cluster: Cluster) -> Iterator[Write]:
 
     The function returns the capacity that the Node would have.
     """
-    admin = cluster.kubeconfig(ADMIN)
-    applied = kubectl(cluster, admin, "apply", "-f", KEEP)
-    assert applied.returncode == 0, applied.stderr
 
     def write(annotation: str, capacity: Mapping[str, int]) -> Mapping[str, str]:
         node = cluster.create_node(annotations={ANNOTATION: annotation})
@@ -49,9 +54,8 @@ def write_zeros(cluster: Cluster) -> Iterator[Write]:
         assert {name: status["allocatable"][name] for name in capacity} == kept
         return kept
 
-    wait_until(lambda: write(COMPACT({A: 4}), {A: 4}) == {A: "4"}, PATIENCE, "the policy is in force")
-    yield write
-    kubectl(cluster, admin, "delete", "-f", KEEP)
+    with applied(cluster, KEEP, lambda: write(COMPACT({A: 4}), {A: 4}) == {A: "4"}):
+        yield write
 
 
 def names(number: int, length: int) -> list[str]:
@@ -90,3 +94,33 @@ def test_a_name_that_is_not_published_is_not_kept(write_zeros: Write, annotation
 def test_an_error_in_the_policy_stops_no_kubelet() -> None:
     policy, _ = yaml.safe_load_all(KEEP.read_text())
     assert policy["spec"]["failurePolicy"] == "Ignore"
+
+
+@pytest.mark.protocol
+@pytest.mark.usefixtures("write_zeros")
+def test_with_the_policy_no_zero_of_a_kubelet_is_ever_seen(cluster: Cluster, kubelet: Kubelet) -> None:
+    parts = usb_device("1-1"), usb_device("1-2")
+    with service(cluster, *parts, node=kubelet.name, around=kubelet.inside([])) as s:
+        kubelet.start()
+        cluster.set_capacity(kubelet.name, {THEIRS: "7"})
+        s.start()
+        wait_true(s, "2")
+        pod = run_pod(cluster, kubelet.name, DONGLE, "2")
+        with watch_node(cluster, kubelet.name) as watch:
+            mark = cluster.audit.mark()
+            kubelet.restart(zeroing=True)
+            assert kubelet.has_zeroed(mark, [DONGLE, THEIRS]), "it has tried"
+            assert cluster.capacity(kubelet.name)[THEIRS] == "0", "what is not ours is untouched"
+            wait_true(s, "2")
+        assert len(watch.versions) > 1
+        for version in watch:
+            assert version.allocatable[DONGLE] == version.node["status"]["capacity"][DONGLE] == "2"
+            assert not version.untrue
+        assert cluster.pod_phase(pod) == "Running"
+        # The policy lets a device plugin's own 0 and our own 0 pass.
+        with kubelet.device_plugin(PLUGIN, 1):
+            wait_until(lambda: cluster.allocatable(kubelet.name).get(PLUGIN) == "1", PATIENCE, "its devices are there")
+        wait_until(lambda: cluster.allocatable(kubelet.name).get(PLUGIN) == "0", PATIENCE, "and gone with it")
+        s.configure(f'[resources."{DONGLE}"]\nstatic = {{ quantity = 0 }}\n')
+        s.reload()
+        wait_true(s, "0")

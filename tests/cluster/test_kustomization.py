@@ -13,9 +13,8 @@ import yaml
 
 from tests import ROOT
 from tests.cluster.controlplane import PODS, Cluster, control_plane
-from tests.cluster.credentials import ADMIN
 from tests.cluster.identity import create_node, identity, write
-from tests.cluster.kubectl import PROMETHEUS_RULE, apply_crd, kubectl
+from tests.cluster.kubectl import PROMETHEUS_RULE, apply_crd, kubectl, succeed
 from tests.cluster.pods import annotations_of, container, pod
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.test_enforce_bandwidth import both
@@ -32,7 +31,6 @@ OPTIONAL = ("keep-capacity.yaml", "enforce-bandwidth.yaml", "add-request.yaml", 
 def own(binaries: Mapping[str, Path]) -> Iterator[Cluster]:
     """A separate cluster, without anything of others."""
     with control_plane(binaries=binaries) as cluster:
-        cluster.kubeconfig(ADMIN, cluster.folder / "admin")
         yield cluster
 
 
@@ -46,9 +44,7 @@ def folder(tmp_path: Path) -> Path:
 
 def run(cluster: Cluster, *arguments: str | Path) -> list[str]:
     """Runs kubectl. Returns the lines of its output."""
-    done = kubectl(cluster, cluster.folder / "admin", *arguments)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    return succeed(cluster, *arguments).splitlines()
 
 
 def objects(cluster: Cluster, folder: Path) -> list[dict[str, Any]]:
@@ -93,18 +89,18 @@ def test_each_part_can_be_chosen_or_left_out(own: Cluster, folder: Path, part: s
 def test_diff_needs_no_definition_and_no_namespace_of_others(own: Cluster, folder: Path) -> None:
     # As the page says: kubectl cannot compare an object in a namespace that does not exist.
     run(own, "create", "namespace", "capacityd")
-    shown = kubectl(own, own.folder / "admin", "diff", "-k", folder)
+    shown = kubectl(own, "diff", "-k", folder)
     assert (shown.returncode, shown.stderr) == (1, "")  # 1: there are differences; more than 1: an error
     assert "+kind: ValidatingAdmissionPolicy" in shown.stdout
     choose(folder, "prometheus")
-    shown = kubectl(own, own.folder / "admin", "diff", "-k", folder)
+    shown = kubectl(own, "diff", "-k", folder)
     assert shown.returncode > 1
     assert 'no matches for kind "PrometheusRule"' in shown.stderr
 
 
 def test_all_of_it_is_applied_and_its_names_are_set_in_one_place(own: Cluster, folder: Path) -> None:
     own.admin.create("/api/v1/namespaces", {"metadata": {"name": "monitoring"}})
-    apply_crd(own, own.folder / "admin", *PROMETHEUS_RULE)
+    apply_crd(own, *PROMETHEUS_RULE)
     choose(folder, *OPTIONAL)
     wanted = objects(own, folder)
     assert not {kind for kind, _ in names(wanted)} & WORKLOADS
@@ -147,7 +143,7 @@ def test_all_of_it_is_applied_and_its_names_are_set_in_one_place(own: Cluster, f
     created = own.admin.create(f"{PODS}?dryRun=All", body)
     assert created["spec"]["containers"][0]["resources"]["limits"]["b.example/build"] == "1"
     own.admin.get("/apis/monitoring.coreos.com/v1/namespaces/default/prometheusrules/capacityd")
-    unchanged = kubectl(own, own.folder / "admin", "diff", "-k", folder)
+    unchanged = kubectl(own, "diff", "-k", folder)
     assert (unchanged.returncode, unchanged.stdout) == (0, ""), unchanged.stderr
     removed = run(own, "delete", "-k", folder, "--wait=false")
     assert len(removed) == len(wanted)

@@ -12,7 +12,7 @@ from tests.cluster.agent import DONGLE, condition_of, our_events
 from tests.cluster.api import PATCHES, Api, ApiError
 from tests.cluster.controlplane import Cluster
 from tests.cluster.identity import account_token, create_node
-from tests.cluster.kubectl import kubectl
+from tests.cluster.kubectl import succeed
 from tests.cluster.service import DONGLES, Service, service
 from tests.cluster.versions import CONSTRAINED_IMPERSONATION
 from tests.support.machines import usb_device
@@ -23,13 +23,11 @@ MANIFEST = ROOT / "packaging/kubernetes/identity-own-node.yaml"
 @pytest.fixture(scope="module")
 def applied(cluster: Cluster) -> Iterator[None]:
     """The manifest is applied, as the only rights of the ServiceAccount."""
-    admin = cluster.kubeconfig("admin")
     unbind = ("delete", "--ignore-not-found", "--namespace=default", "clusterrolebinding,rolebinding")
-    kubectl(cluster, admin, *unbind, "capacityd")
-    done = kubectl(cluster, admin, "apply", "-f", MANIFEST)
-    assert done.returncode == 0, done.stderr
+    succeed(cluster, *unbind, "capacityd")
+    succeed(cluster, "apply", "-f", MANIFEST)
     yield
-    kubectl(cluster, admin, *unbind, "capacityd-own-node")
+    succeed(cluster, *unbind, "capacityd-own-node")
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tests import ROOT
 from tests.cluster.agent import ANNOTATION, CONDITION, DONGLE, condition_of, our_events
 from tests.cluster.controlplane import Cluster
 from tests.cluster.identity import FOREIGN, Kind, account_token, create_node, event, identity, request, write
-from tests.cluster.kubectl import kubectl
+from tests.cluster.kubectl import succeed
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.service import DONGLES, Service, service
 from tests.cluster.versions import BOUND_TOKENS
@@ -26,12 +26,10 @@ MANIFESTS = ROOT / "packaging/kubernetes"
 
 
 @pytest.fixture(scope="module")
-def admin(cluster: Cluster) -> Path:
-    """The kubeconfig of the administrator, who has applied the shipped manifests."""
-    kubeconfig = cluster.kubeconfig("admin")
+def in_force(cluster: Cluster) -> None:
+    """The shipped manifests are applied and in force."""
     for name in ("identity.yaml", "policy.yaml"):
-        applied = kubectl(cluster, kubeconfig, "apply", "-f", MANIFESTS / name)
-        assert applied.returncode == 0, applied.stderr
+        succeed(cluster, "apply", "-f", MANIFESTS / name)
     # A policy is not in force at once: until then, a write to another Node passes.
     probe, other = create_node(cluster), create_node(cluster)
     canary = identity(cluster, probe, "certificate", cluster.folder / "canary")
@@ -39,7 +37,6 @@ def admin(cluster: Cluster) -> Path:
     wait_until(
         lambda: "own about its own" in event(cluster, canary, other), PATIENCE, "the policy for Events is in force"
     )
-    return kubeconfig
 
 
 @pytest.fixture(params=["certificate", pytest.param("account", marks=pytest.mark.since(BOUND_TOKENS))])
@@ -49,7 +46,7 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 
 
 @pytest.fixture
-def s(admin: Path, cluster: Cluster, kind: Kind) -> Iterator[Service]:
+def s(in_force: None, cluster: Cluster, kind: Kind) -> Iterator[Service]:
     """The service, not started, with an identity of its own on a Node for one test."""
     with service(cluster, usb_device("1-1"), usb_device("1-2"), node=create_node(cluster)) as made:
         identity(cluster, made.node, kind, made.kubeconfig)
@@ -76,6 +73,9 @@ def test_the_services_own_traffic_passes(cluster: Cluster, s: Service, kind: Kin
         assert node["metadata"]["labels"] == before["metadata"]["labels"] | {DONGLE: "1"}
         assert json.loads(node["metadata"]["annotations"][ANNOTATION]) == {DONGLE: 1, f"label {DONGLE}": 1}
         assert (condition_of(node) or {})["reason"] == "Refused"
+        s.start()
+        assert s.watched
+        s.stop()
         s.cli("withdraw", status=0)
     assert {r.code for r in requests.all()} == {200, 201}
     assert len(our_events(cluster, s.node)) >= 3
@@ -141,7 +141,7 @@ DENIED = {
 
 
 @pytest.fixture(scope="module")
-def shared(admin: Path, cluster: Cluster) -> tuple[str, Path]:
+def shared(in_force: None, cluster: Cluster) -> tuple[str, Path]:
     """A Node that all these tests share, because no write to it passes, and the identity that tries to write."""
     node = create_node(cluster)
     kept = {"example.com/kept": "2", "example.com/labelled": "3000"}
@@ -197,15 +197,14 @@ def test_the_own_identity_has_no_further_rights(cluster: Cluster, shared: tuple[
 
 
 @pytest.mark.parametrize("kind", ["certificate"])
-def test_an_administrator_can_withdraw_by_hand(cluster: Cluster, s: Service, admin: Path) -> None:
+def test_an_administrator_can_withdraw_by_hand(cluster: Cluster, s: Service) -> None:
     """With the command on the page on operations."""
     before = cluster.node(s.node)["status"]
     s.cli("apply", status=0)
     page = (ROOT / "docs/operations.md").read_text()
     shown = [words for block in blocks(page) if block.kind == "sh" for words in commands(block)]
     (command,) = (words for words in shown if words[:3] == ["kubectl", "patch", "node"])
-    done = kubectl(cluster, admin, "patch", "node", s.node, *command[4:])
-    assert done.returncode == 0, done.stderr
+    succeed(cluster, "patch", "node", s.node, *command[4:])
     after = cluster.node(s.node)
     assert after["status"] == before
     assert ANNOTATION not in after["metadata"]["annotations"]

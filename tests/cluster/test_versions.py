@@ -9,7 +9,6 @@ import pytest
 from tests import ROOT
 from tests.cluster.api import ApiError
 from tests.cluster.controlplane import Cluster
-from tests.cluster.credentials import ADMIN
 from tests.cluster.kubectl import kubectl
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.test_docs import ON_CLAIMS
@@ -64,6 +63,6 @@ def test_why_a_pod_is_not_placed(cluster: Cluster, node: str, names_claims: bool
 @pytest.mark.before(MUTATING_POLICIES)
 def test_the_optional_policies_cannot_be_applied(cluster: Cluster) -> None:
     manifest = ROOT / "packaging/kubernetes/enforce-bandwidth.yaml"
-    applied = kubectl(cluster, cluster.kubeconfig(ADMIN), "apply", "-f", manifest)
+    applied = kubectl(cluster, "apply", "-f", manifest)
     assert applied.returncode == 1
     assert 'no matches for kind "MutatingAdmissionPolicy"' in applied.stderr

@@ -14,13 +14,10 @@ from capacityd.model.errors import NodeMissing
 from capacityd.model.messages import NodeSeen
 from capacityd.model.watch_target import WatchTarget
 from capacityd.node import CredentialsCache, Machine, open_node
-from tests import ROOT
 from tests.cluster.agent import CLIENT, DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import node_user
-from tests.cluster.identity import Kind, create_node, identity
-from tests.cluster.kubectl import kubectl
-from tests.cluster.versions import BOUND_TOKENS
+from tests.cluster.identity import create_node
 from tests.support.watching import Watching, watching
 
 pytestmark = pytest.mark.protocol
@@ -60,17 +57,6 @@ def test_the_kubelets_credentials_watch_the_own_node(cluster: Cluster) -> None:
         cluster.create_node(name)
         anew = wait_changed(watcher, NodeSeen(""))
     assert len({created, changed, anew}) == 3
-
-
-@pytest.mark.parametrize("kind", ["certificate", pytest.param("account", marks=pytest.mark.since(BOUND_TOKENS))])
-def test_the_own_identity_watches_the_node(cluster: Cluster, kind: Kind, tmp_path: Path) -> None:
-    """With the shipped role."""
-    manifest = ROOT / "packaging/kubernetes/identity.yaml"
-    applied = kubectl(cluster, cluster.kubeconfig("admin"), "apply", "-f", manifest)
-    assert applied.returncode == 0, applied.stderr
-    name = create_node(cluster)
-    with watching(target_of(identity(cluster, name, kind, tmp_path / "kubeconfig"), name), CLIENT) as watcher:
-        watcher.wait_seen()
 
 
 def test_a_role_without_the_verb_is_named(cluster: Cluster, tmp_path: Path) -> None:

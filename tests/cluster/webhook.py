@@ -1,4 +1,4 @@
-"""Real admission webhooks. That of a Node denies writes to its status, or alters them."""
+"""Real admission webhooks, which deny writes to the status of a Node, or alter them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import base64
 import json
 import ssl
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -39,8 +39,9 @@ class Webhook:
             return response
         if kind == "mutate":
             conditions = [c for c in request["object"]["status"].get("conditions", []) if c["type"] != CONDITION]
-            removal = {"op": "add", "path": "/status/conditions", "value": conditions}
-            return patched(request, [removal]) if self.removes_condition else response
+            removal = [{"op": "add", "path": "/status/conditions", "value": conditions}]
+            patch = {"patchType": "JSONPatch", "patch": base64.b64encode(json.dumps(removal).encode()).decode()}
+            return response | patch if self.removes_condition else response
         before, after = (request[key]["status"].get("capacity", {}) for key in ("oldObject", "object"))
         if before.get(self.denied) == after.get(self.denied):
             return response
@@ -48,13 +49,15 @@ class Webhook:
 
 
 @contextmanager
-def answering(cluster: Cluster, answer: Callable[[str, Mapping[str, Any]], dict[str, Any]]) -> Iterator[int]:
-    """Serves AdmissionReviews on loopback. answer: from the path and the request to the response. Returns the port."""
+def _serving(cluster: Cluster, hook: Webhook) -> Iterator[int]:
+    """The hook answers AdmissionReviews on this port."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            body = json.dumps({**review, "request": None, "response": answer(self.path, review["request"])}).encode()
+            body = json.dumps(
+                {**review, "request": None, "response": hook.answer(self.path, review["request"])}
+            ).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
@@ -74,17 +77,11 @@ def answering(cluster: Cluster, answer: Callable[[str, Mapping[str, Any]], dict[
             server.shutdown()
 
 
-def patched(request: Mapping[str, Any], operations: list[dict[str, Any]]) -> dict[str, Any]:
-    """The response that allows the request, and changes its object by these operations of a JSON Patch."""
-    encoded = base64.b64encode(json.dumps(operations).encode()).decode()
-    return {"uid": request["uid"], "allowed": True, "patchType": "JSONPatch", "patch": encoded}
-
-
 @contextmanager
 def webhook(cluster: Cluster, node: str) -> Iterator[Webhook]:
     """The API server asks the webhook about each write to the status of this Node until the context ends."""
     hook = Webhook()
-    with answering(cluster, hook.answer) as port:
+    with _serving(cluster, hook) as port:
         for kind, resource in _KINDS.items():
             cluster.admin.create(f"{_API}/{resource}", _configuration(cluster, kind, node, port))
 
@@ -100,21 +97,16 @@ def webhook(cluster: Cluster, node: str) -> Iterator[Webhook]:
                 cluster.admin.delete(f"{_API}/{resource}/{kind}-{node}")
 
 
-def client_config(cluster: Cluster, port: int, path: str) -> dict[str, str]:
-    """How the API server reaches answering()."""
-    authority = base64.b64encode(cluster.ca_file.read_bytes()).decode()
-    return {"url": f"https://127.0.0.1:{port}/{path}", "caBundle": authority}
-
-
 def _configuration(cluster: Cluster, kind: str, node: str, port: int) -> dict[str, Any]:
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["nodes/status"]}
+    authority = base64.b64encode(cluster.ca_file.read_bytes()).decode()
     return {
         "metadata": {"name": f"{kind}-{node}"},
         "webhooks": [
             {
                 "name": f"{kind}.example.com",
                 "rules": [rule],
-                "clientConfig": client_config(cluster, port, kind),
+                "clientConfig": {"url": f"https://127.0.0.1:{port}/{kind}", "caBundle": authority},
                 "matchConditions": [{"name": "node", "expression": f"object.metadata.name == '{node}'"}],
                 "admissionReviewVersions": ["v1"],
                 "sideEffects": "None",

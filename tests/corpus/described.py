@@ -42,14 +42,6 @@ Values = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
-    """A resource that a user wants to publish. toml: the lines of its table."""
-
-    name: str
-    toml: str
-
-
-@dataclass(frozen=True, slots=True)
 class Machine:
     """A recorded machine.
 
@@ -75,10 +67,9 @@ def parsed(path: Path) -> dict[str, Any]:
 
 
 @cache
-def needs() -> tuple[Need, ...]:
-    """Returns the needs in the order of needs.toml."""
-    parsed_text = parsed(HERE / "needs.toml")
-    return tuple(Need(name, need["toml"]) for name, need in parsed_text.items())
+def needs() -> dict[str, str]:
+    """Returns the resources that users want to publish, in the order of needs.toml: name -> the lines of its table."""
+    return {name: need["toml"] for name, need in parsed(HERE / "needs.toml").items()}
 
 
 @cache
@@ -101,7 +92,7 @@ def resources(folder: Path) -> dict[str, Resource]:
 
 def toml() -> str:
     """Returns one configuration with all needs."""
-    return "\n".join(f'[resources."example.com/{need.name}"]\n{need.toml}' for need in needs())
+    return "\n".join(f'[resources."example.com/{name}"]\n{lines}' for name, lines in needs().items())
 
 
 @cache

@@ -53,7 +53,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("needs")
 
 
-@pytest.mark.parametrize("need", [need.name for need in needs()])
+@pytest.mark.parametrize("need", needs())
 @pytest.mark.parametrize("machine", machines())
 def test_each_need_has_its_quantity_on_each_machine(machine: str, need: str, folder: Path) -> None:
     reading = read(machine, resources(folder)[need])
@@ -63,10 +63,8 @@ def test_each_need_has_its_quantity_on_each_machine(machine: str, need: str, fol
 @pytest.mark.parametrize("machine", machines())
 def test_the_page_of_everyday_needs_is_right_on_each_machine(machine: str, tmp_path: Path) -> None:
     """All recipes are in one configuration, as on one image for a fleet. On most machines most resources are absent."""
-    known, right = (
-        resources_of_page(tmp_path),
-        {"build": 3, **machines()[machine].page},
-    )  # static is the same everywhere
+    known = resources_of_page(tmp_path)
+    right = {"build": 3, **machines()[machine].page}  # static is the same everywhere
     right |= {name: "unknown" for name, resource in known.items() if resource.detector == "file"}  # is not recorded
     assert right.keys() <= known.keys()
     readings = {name: read(machine, resource) for name, resource in known.items()}

@@ -12,10 +12,8 @@ import os
 import re
 import socket
 import struct
-import sys
 from array import array
 from collections.abc import Iterable
-from typing import Literal
 
 from capacityd.model.errors import HostError
 from capacityd.model.text import printable
@@ -30,27 +28,15 @@ _SET_INFO = struct.Struct("=I4xQI")  # ethtool_sset_info: command, mask of strin
 _STRINGS = struct.Struct("=III")  # ethtool_gstrings: command, string set, and the set's length; the strings follow
 
 _SPEED = re.compile("([0-9]+)base")  # in Mbit/s: 1000baseT/Full
-_NAMES_WITHOUT_SPEED = (
-    "Autoneg", "TP", "AUI", "MII", "FIBRE", "BNC", "Backplane",  # autonegotiation, and types of ports
-    "Pause", "Asym_Pause",
-    "None", "RS", "BASER", "LLRS",  # forward error correction
-)  # fmt: skip
-"""Names in the kernel's list of link modes that are no link modes: __DEFINE_SPECIAL_MODE_NAME in
-net/ethtool/common.c."""
 
 
 def speeds_of(modes: Iterable[str]) -> list[int]:
     """The speeds of link modes, in bit/s, in ascending order. modes: the names of the link modes.
 
-    Raises HostError for an unknown name: it may be the link mode with the highest speed.
+    A name without a speed is that of no link mode, such as Autoneg, FIBRE or Pause: the kernel makes the name of each
+    link mode from its speed (__DEFINE_LINK_MODE_NAME in net/ethtool/common.c).
     """
-    speeds = set()
-    for mode in modes:
-        if megabits := _SPEED.match(mode):
-            speeds.add(int(megabits[1]) * 10**6)
-        elif mode not in _NAMES_WITHOUT_SPEED:
-            raise HostError(f'it supports the link mode "{printable(mode)}", whose speed is not known')
-    return sorted(speeds)
+    return sorted({int(megabits[1]) * 10**6 for mode in modes if (megabits := _SPEED.match(mode))})
 
 
 def supported_modes(interface: str) -> list[str]:
@@ -79,18 +65,10 @@ def _supported_mask(s: socket.socket, interface: str) -> int:
     if negated_words >= 0:
         return 0
     words = -negated_words
-    mask_bytes = 4 * words
-    answer = _ask(s, interface, _SETTINGS.pack(_GLINKSETTINGS, words) + bytes(_MASKS * mask_bytes))
-    return mask_of(answer[_SETTINGS.size : _SETTINGS.size + mask_bytes])
-
-
-def mask_of(words: bytes, order: Literal["little", "big"] = sys.byteorder) -> int:
-    """A bit mask of the kernel. words: 32-bit words, the word with the lowest bits first. order: their byte order."""
-    mask = 0
-    for start in range(0, len(words), 4):
-        word = int.from_bytes(words[start : start + 4], order)
-        mask |= word << (8 * start)
-    return mask
+    answer = _ask(s, interface, _SETTINGS.pack(_GLINKSETTINGS, words) + bytes(4 * _MASKS * words))
+    # The word with the lowest bits is the first one in any byte order of the machine.
+    mask = struct.unpack_from(f"={words}I", answer, _SETTINGS.size)
+    return sum(word << (32 * n) for n, word in enumerate(mask))
 
 
 def _mode_names(s: socket.socket, interface: str) -> list[str]:

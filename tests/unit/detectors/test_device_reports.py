@@ -7,7 +7,7 @@ import pytest
 from capacityd.model.reading import Absent
 from tests.support.machines import Recording, errors, files, machine, merge, pci_function, pci_path, usb_device
 from tests.support.readings import counted, outcome, read
-from tests.support.trees import Tree
+from tests.unit.detectors.test_udev import node
 
 # One device at the same port, before and after a boot that numbered the controllers in another order.
 ID_PATH = {"ID_PATH": "pci-0000:00:14.0-usb-0:1.4"}
@@ -42,15 +42,6 @@ DIVIDED = [
 WHOLE = pci_function("0000:04:00.0", "8086", "56c0", "038000", "i915", vfs=(31, 0))
 
 
-def node(name: str, subsystem: str, properties: dict[str, str]) -> Recording:
-    """A device with a node in /dev."""
-    tree, path = Tree(), f"/sys/devices/platform/x/{subsystem}/{name}"
-    tree.attributes(path, {"uevent": f"MAJOR=81\nMINOR={name[-1]}\nDEVNAME={name}\n"})
-    tree.link(f"{path}/subsystem", f"/sys/class/{subsystem}")
-    tree.link(f"/sys/class/{subsystem}/{name}", path)
-    return tree.recording({path: properties})
-
-
 # A GPU behind a switch on its card, whose upper port has the link to the machine.
 SWITCHED = [
     pci_function("0000:01:00.0", "1002", "1478", "060400", "pcieport", attributes={"current_link_width": "8\n"}),
@@ -66,10 +57,10 @@ SHARED_DRIVER = [
 ]
 CLONES = [usb_device("1-1", "3346", serial="0123456789ABCDEF"), usb_device("1-2", "3346", serial="0123456789ABCDEF")]
 CAMERA = [
-    node("video0", "video4linux", {"ID_V4L_CAPABILITIES": ":capture:"}),
-    node("video1", "video4linux", {"ID_V4L_CAPABILITIES": ":"}),  # metadata
+    node("video0", properties={"ID_V4L_CAPABILITIES": ":capture:"}, subsystem="video4linux"),
+    node("video1", properties={"ID_V4L_CAPABILITIES": ":"}, subsystem="video4linux"),  # metadata
 ]
-TAGGED = node("event4", "input", {"CURRENT_TAGS": "uaccess:seat"})  # without colons at its ends
+TAGGED = node("event4", properties={"CURRENT_TAGS": "uaccess:seat"}, subsystem="input")  # without colons at its ends
 
 
 @pytest.mark.parametrize(

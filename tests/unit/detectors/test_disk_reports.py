@@ -67,58 +67,51 @@ def vmware(name: str, target: int) -> Recording:
     return disk(name, at, 10**9, number=f"8:{16 * target}", of_device={"vendor": "VMware", "model": "Virtual disk"})
 
 
+HARDWARE = {
+    "ufs": (units(10**11, 4 * MIB, 4 * MIB, 32 * MIB), "sda sdb sdc sdd"),
+    "debug": ([disk("sdb", DEBUG, 8 * MIB)], ""),
+    "loopback": ([disk("sdb", LOOPBACK, 8 * MIB)], ""),
+    "vduse": ([disk("vdb", "/sys/devices/virtual/vduse/disk0/vdpa1/virtio3", bus="virtio")], ""),
+    "vdpa-sim": ([disk("vdb", "/sys/devices/vdpa1/virtio3", bus="virtio")], ""),  # vdpa_sim
+    "vdpa": ([disk("vdb", "/sys/devices/pci0000:3b/0000:3b:00.3/vdpa1/virtio3", bus="virtio")], "vdb"),
+    "nvme-loop": ([nvme(at="/sys/devices/virtual/nvme-fabrics/ctl/nvme0", transport="loop")], ""),
+    "nvme-tcp": ([nvme(at="/sys/devices/virtual/nvme-fabrics/ctl/nvme0", transport="tcp")], "nvme0n1"),
+    "nvme-loop-paths": ([LOOP_SUBSYSTEM], ""),
+    "xen-cd": ([XEN, CD], "xvda"),
+    "mpath": (
+        [
+            *(lun("sdy", 2, "65:128"), lun("sdz", 3, "65:144")),
+            stacked("dm-8", ["sdy", "sdz"], dm=("mpathm", "mpath-3600140575bbe")),
+        ],
+        "sdy",
+    ),
+    "rbd": ([stacked("rbd0", number="252:0"), disk("rbd1", "/sys/devices/rbd/1", number="252:16")], ""),
+    "namespaces": ([namespace(0, 1, "eui.00a1"), namespace(0, 2, "eui.00a2")], "nvme0n1 nvme0n2"),
+    "two-controllers": ([namespace(4, 18, "eui.00a1"), namespace(6, 2, "eui.00a1")], "nvme4n18"),
+    # The kernel makes up an id if the NVMe identifiers are zero.
+    "zero-ids": (
+        [namespace(0, 1, "nvme.144d-01-02-00000001"), namespace(0, 2, "nvme.144d-01-02-00000002")],
+        "nvme0n1 nvme0n2",
+    ),
+    "raid": (behind_raid("sda", "sdb"), "sda sdb"),
+    "no-medium": ([disk("sdb", IDRAC, 0, removable=True)], ""),
+    "no-ids": ([vmware("sda", 0), vmware("sdb", 1), vmware("sdc", 2)], "sda sdb sdc"),
+    "card-reader": (
+        [disk(f"sd{name}", READER.format(lun), 0, number=f"8:{16 * lun}") for lun, name in enumerate("abcd")],
+        "",
+    ),
+    "dvd": ([disk("sr0", DVD, 8 * 10**9, number="11:0", removable=True)], ""),
+    "twelve": (
+        [namespace(n, 1, f"eui.00{n}") for n in range(12)],
+        " ".join(f"nvme{n}n1" for n in (0, 10, 11, *range(1, 10))),
+    ),
+}
+
+
 @pytest.mark.parametrize(
     ("parts", "disks"),
-    [
-        (units(10**11, 4 * MIB, 4 * MIB, 32 * MIB), "sda sdb sdc sdd"),
-        ([disk("sdb", DEBUG, 8 * MIB)], ""),
-        ([disk("sdb", LOOPBACK, 8 * MIB)], ""),
-        ([disk("vdb", "/sys/devices/virtual/vduse/disk0/vdpa1/virtio3", bus="virtio")], ""),
-        ([disk("vdb", "/sys/devices/vdpa1/virtio3", bus="virtio")], ""),  # vdpa_sim
-        ([disk("vdb", "/sys/devices/pci0000:3b/0000:3b:00.3/vdpa1/virtio3", bus="virtio")], "vdb"),
-        ([nvme(at="/sys/devices/virtual/nvme-fabrics/ctl/nvme0", transport="loop")], ""),
-        ([nvme(at="/sys/devices/virtual/nvme-fabrics/ctl/nvme0", transport="tcp")], "nvme0n1"),
-        ([LOOP_SUBSYSTEM], ""),
-        ([XEN, CD], "xvda"),
-        (
-            [
-                *(lun("sdy", 2, "65:128"), lun("sdz", 3, "65:144")),
-                stacked("dm-8", ["sdy", "sdz"], dm=("mpathm", "mpath-3600140575bbe")),
-            ],
-            "sdy",
-        ),
-        ([stacked("rbd0", number="252:0"), disk("rbd1", "/sys/devices/rbd/1", number="252:16")], ""),
-        ([namespace(0, 1, "eui.00a1"), namespace(0, 2, "eui.00a2")], "nvme0n1 nvme0n2"),
-        ([namespace(4, 18, "eui.00a1"), namespace(6, 2, "eui.00a1")], "nvme4n18"),
-        # The kernel makes up an id if the NVMe identifiers are zero.
-        ([namespace(0, 1, "nvme.144d-01-02-00000001"), namespace(0, 2, "nvme.144d-01-02-00000002")], "nvme0n1 nvme0n2"),
-        (behind_raid("sda", "sdb"), "sda sdb"),
-        ([disk("sdb", IDRAC, 0, removable=True)], ""),
-        ([vmware("sda", 0), vmware("sdb", 1), vmware("sdc", 2)], "sda sdb sdc"),
-        ([disk(f"sd{name}", READER.format(lun), 0, number=f"8:{16 * lun}") for lun, name in enumerate("abcd")], ""),
-        ([disk("sr0", DVD, 8 * 10**9, number="11:0", removable=True)], ""),
-        (
-            [namespace(n, 1, f"eui.00{n}") for n in range(12)],
-            " ".join(f"nvme{n}n1" for n in (0, 10, 11, *range(1, 10))),
-        ),
-    ],
-    ids=[
-        "ufs",
-        "debug",
-        "loopback",
-        *("vduse", "vdpa-sim", "vdpa", "nvme-loop", "nvme-tcp", "nvme-loop-paths", "xen-cd"),
-        "mpath",
-        "rbd",
-        "namespaces",
-        "two-controllers",
-        "zero-ids",
-        "raid",
-        "no-medium",
-        "no-ids",
-        "card-reader",
-        "dvd",
-        "twelve",
-    ],
+    HARDWARE.values(),
+    ids=HARDWARE,
 )
 def test_disks_count_once_and_only_if_they_are_hardware(parts: list[Recording], disks: str) -> None:
     assert counted(machine(*parts), "disk") == disks.split()
@@ -151,44 +144,48 @@ VOLUME = nvme(model="MSFT NVMe Accelerator v1.0", serial="SN: 000001", wwid=None
 LOCAL = {"model": "Microsoft NVMe Direct Disk v2", "serial": "9ff12d3d953a00000001"}
 
 
+SELECTED = {
+    "expander": ([disk("sda", EXPANDER, rotational=True)], {"transport": "sas", "type": "hdd"}, "sda"),
+    "raid": ([disk("sda", RAID)], {"transport": "scsi"}, "sda"),
+    "virtio-scsi": ([disk("sdc", VIRTIO_SCSI)], {"transport": "scsi"}, "sdc"),
+    "hot-plug": ([disk("sda", EXPANDER, removable=True)], {"removable": True}, "sda"),
+    "nvme-serial": ([namespace(0, 1, "eui.00a1")], {"serial": "ONE", "transport": "nvme"}, "nvme0n1"),
+    "azure-local": (
+        [disk("sdb", HYPERV, of_device={"vendor": "Msft", "model": "Virtual Disk"}), nvme(**LOCAL, wwid=None)],
+        {"model": "Microsoft NVMe Direct Disk*"},
+        "nvme0n1",
+    ),
+    "lvm": (
+        [disk("sda", RAID, partitions=["sda1"]), stacked("dm-0", ["sda1"], dm=("vg-osd", "LVM-x"))],
+        {},
+        "sda",
+    ),
+    "xen": (
+        [disk("xvda", "/sys/devices/vbd-51712", bus="xen", number="202:0", partitions=["xvda1", "xvda2"])],
+        {},
+        "xvda",
+    ),
+    "by-wwn": ([NAA, LOCKED, XEN], {"wwn": "0x5000C500947F6DD7"}, "sda"),
+    "no-wwn": ([NAA, XEN], {"wwn": "*"}, "sda"),
+    "raid-volume": ([NAA, LOCKED], {"vendor": "BROADCOM", "model": "MR9560*", "transport": "scsi"}, "sda"),
+    "t10": ([T10], {"wwn": "t10.ATA*QM00005"}, "sda"),
+    "long-wwn": (behind_raid("sda", wwid="", **LONG_WWN), {"wwn": "0x600605b00a5796201f9744221d0dc495"}, "sda"),
+    "dasd": (DASDS, {"transport": "ccw", "type": "ssd"}, "dasda"),
+    "seed": ([NAA, SEED], {}, "sda vdb"),
+    "no-seed": ([NAA, SEED], {"size": ">1GiB"}, "sda"),
+    "writable": ([disk("sda", RAID, of_disk={"ro": "0"}), LOCKED], {"attributes.ro": "0"}, "sda"),
+    "azure-nvme": (
+        [VOLUME, nvme("nvme1n1", **LOCAL, wwid=None, number="259:1")],
+        {"model": "Microsoft NVMe Direct*"},
+        "nvme1n1",
+    ),
+}
+
+
 @pytest.mark.parametrize(
     ("parts", "keys", "disks"),
-    [
-        ([disk("sda", EXPANDER, rotational=True)], {"transport": "sas", "type": "hdd"}, "sda"),
-        ([disk("sda", RAID)], {"transport": "scsi"}, "sda"),
-        ([disk("sdc", VIRTIO_SCSI)], {"transport": "scsi"}, "sdc"),
-        ([disk("sda", EXPANDER, removable=True)], {"removable": True}, "sda"),
-        ([namespace(0, 1, "eui.00a1")], {"serial": "ONE", "transport": "nvme"}, "nvme0n1"),
-        (
-            [disk("sdb", HYPERV, of_device={"vendor": "Msft", "model": "Virtual Disk"}), nvme(**LOCAL, wwid=None)],
-            {"model": "Microsoft NVMe Direct Disk*"},
-            "nvme0n1",
-        ),
-        (
-            [disk("sda", RAID, partitions=["sda1"]), stacked("dm-0", ["sda1"], dm=("vg-osd", "LVM-x"))],
-            {},
-            "sda",
-        ),
-        (
-            [disk("xvda", "/sys/devices/vbd-51712", bus="xen", number="202:0", partitions=["xvda1", "xvda2"])],
-            {},
-            "xvda",
-        ),
-        ([NAA, LOCKED, XEN], {"wwn": "0x5000C500947F6DD7"}, "sda"),
-        ([NAA, XEN], {"wwn": "*"}, "sda"),
-        ([NAA, LOCKED], {"vendor": "BROADCOM", "model": "MR9560*", "transport": "scsi"}, "sda"),
-        ([T10], {"wwn": "t10.ATA*QM00005"}, "sda"),
-        (behind_raid("sda", wwid="", **LONG_WWN), {"wwn": "0x600605b00a5796201f9744221d0dc495"}, "sda"),
-        (DASDS, {"transport": "ccw", "type": "ssd"}, "dasda"),
-        ([NAA, SEED], {}, "sda vdb"),
-        ([NAA, SEED], {"size": ">1GiB"}, "sda"),
-        ([disk("sda", RAID, of_disk={"ro": "0"}), LOCKED], {"attributes.ro": "0"}, "sda"),
-        ([VOLUME, nvme("nvme1n1", **LOCAL, wwid=None, number="259:1")], {"model": "Microsoft NVMe Direct*"}, "nvme1n1"),
-    ],
-    ids=[
-        *("expander", "raid", "virtio-scsi", "hot-plug", "nvme-serial", "azure-local", "lvm", "xen"),
-        *("by-wwn", "no-wwn", "raid-volume", "t10", "long-wwn", "dasd", "seed", "no-seed", "writable", "azure-nvme"),
-    ],
+    SELECTED.values(),
+    ids=SELECTED,
 )
 def test_reported_disks_are_counted_by_their_keys(parts: list[Recording], keys: dict[str, object], disks: str) -> None:
     assert counted(machine(*parts), "disk", keys) == disks.split()

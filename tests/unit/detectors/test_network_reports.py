@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from capacityd.model.reading import Absent, Unknown
@@ -20,7 +18,7 @@ from tests.support.machines import (
     usb_nic,
 )
 from tests.support.readings import counted, quantity, read
-from tests.support.trees import Tree
+from tests.unit.detectors.test_nic import below, hardware
 
 GBIT = Unit("Gbit/s", UNITS["speed"]["Gbit/s"])
 PORTS = merge(
@@ -29,18 +27,11 @@ PORTS = merge(
 )
 
 
-def below(path: str, bus: str, driver: str | None, name: str, **more: Any) -> Recording:
-    """Returns an interface of a device on a bus."""
-    tree = Tree()
-    tree.device(path, bus, driver, [])
-    return merge(tree.recording(), nic(name, path, **more))
-
-
 def tmfifo() -> Recording:
     """Returns the link of a BlueField card to the machine that it is in."""
-    tree, parent = Tree(), "/sys/devices/platform/MLNXBF01:00"
-    tree.device(parent, "platform", "mlxbf-tmfifo", [])
-    return merge(tree.recording(), below(f"{parent}/virtio1", "virtio", "virtio_net", "tmfifo_net0", number=6))
+    parent = "/sys/devices/platform/MLNXBF01:00"
+    interface = below(f"{parent}/virtio1", "virtio", "virtio_net", "tmfifo_net0", number=6)
+    return merge(hardware(parent, "platform", "mlxbf-tmfifo"), interface)
 
 
 def azure() -> Recording:

@@ -50,27 +50,33 @@ def usb_gadget(vendor: str, product: str, maker: str | None = None) -> Recording
     return merge(adapter, nic("eth0", f"{usb_path('1-3')}/1-3:1.0", link_speeds=[]))
 
 
-def on_bus(bus: str, driver: str | None = None, **more: Any) -> Recording:
-    """Returns an interface whose device is on a bus. more: arguments of nic()."""
-    tree, path = Tree(), f"/sys/devices/{bus}-0"
+def hardware(path: str, bus: str, driver: str | None = None) -> Recording:
+    """Returns a device on a bus."""
+    tree = Tree()
     tree.device(path, bus, driver, [])
-    return merge(tree.recording(), nic("eth0", path, **more))
+    return tree.recording()
+
+
+def below(path: str, bus: str, driver: str | None = None, name: str = "eth0", **more: Any) -> Recording:
+    """Returns an interface of a device on a bus. more: arguments of nic()."""
+    return merge(hardware(path, bus, driver), nic(name, path, **more))
+
+
+def on_bus(bus: str, **more: Any) -> Recording:
+    return below(f"/sys/devices/{bus}-0", bus, **more)
 
 
 def vdpa(parent: str, at: str = "", driver: str = "mlx5_core", name: str = "eth0", **more: Any) -> Recording:
     """Returns a virtio interface of a network card: virtio_vdpa. at: devices between the card's function and virtio."""
-    tree, path = Tree(), f"{pci_path(parent)}{at}/virtio4"
-    tree.device(path, "virtio", "virtio_net", [])
-    if at:
-        tree.device(f"{pci_path(parent)}{at}", "vdpa", "virtio_vdpa", [])
-    return merge(pci_function(parent, driver=driver, **more), tree.recording(), nic(name, path, speed="-1", number=8))
+    above = f"{pci_path(parent)}{at}"
+    interface = below(f"{above}/virtio4", "virtio", "virtio_net", name, speed="-1", number=8)
+    between = hardware(above, "vdpa", "virtio_vdpa") if at else {}
+    return merge(pci_function(parent, driver=driver, **more), between, interface)
 
 
 def simulated_vdpa() -> Recording:
-    tree = Tree()
-    tree.device("/sys/devices/vdpa7", "vdpa", "virtio_vdpa", [])
-    tree.device("/sys/devices/vdpa7/virtio4", "virtio", "virtio_net", [])
-    return merge(tree.recording(), nic("eth0", "/sys/devices/vdpa7/virtio4", speed="-1"))
+    interface = below("/sys/devices/vdpa7/virtio4", "virtio", "virtio_net", speed="-1")
+    return merge(hardware("/sys/devices/vdpa7", "vdpa", "virtio_vdpa"), interface)
 
 
 def child(name: str, number: int, parent: int, **more: Any) -> Recording:

@@ -15,17 +15,18 @@ from tests.support.trees import Tree
 TTY = {"subsystem": "tty"}
 
 
-def tty(
+def node(
     name: str = "ttyUSB0",
     driver: str | None = None,
     properties: Mapping[str, str] | None = None,
     attributes: Mapping[str, str] | None = None,
+    subsystem: str = "tty",
 ) -> Recording:
-    """Returns a serial port, which is a device of a class."""
-    path, tree = f"/sys/devices/platform/serial/tty/{name}", Tree()
+    """Returns a serial port, or another device of a class that has a node."""
+    path, tree = f"/sys/devices/platform/serial/{subsystem}/{name}", Tree()
     tree.attributes(path, {"uevent": f"MAJOR=188\nMINOR=0\nDEVNAME={name}\n", **(attributes or {})})
-    tree.link(f"{path}/subsystem", "/sys/class/tty")
-    tree.link(f"/sys/class/tty/{name}", path)
+    tree.link(f"{path}/subsystem", f"/sys/class/{subsystem}")
+    tree.link(f"/sys/class/{subsystem}/{name}", path)
     if driver:
         tree.link(f"{path}/driver", f"/sys/bus/usb-serial/drivers/{driver}")
         tree.attributes(f"/sys/bus/usb-serial/drivers/{driver}", {"uevent": ""})
@@ -45,10 +46,10 @@ USB = {
     "DEVLINKS": "/dev/serial/by-id/usb-FTDI_x /dev/serial/by-path/y",
 }
 HOST = machine(
-    tty("ttyS0", "serial8250", attributes={"type": "4\n"}),
-    tty("ttyS1", "serial8250", attributes={"type": "0\n"}),  # the kernel reserves ports without a chip: 8250.nr_uarts
-    tty("ttyUSB0", "ftdi_sio", USB),
-    tty("ttyUSB1", None, {"TAGS": ":old:"}),
+    node("ttyS0", "serial8250", attributes={"type": "4\n"}),
+    node("ttyS1", "serial8250", attributes={"type": "0\n"}),  # the kernel reserves ports without a chip: 8250.nr_uarts
+    node("ttyUSB0", "ftdi_sio", USB),
+    node("ttyUSB1", None, {"TAGS": ":old:"}),
     on_bus("dfl_dev.0", "afu"),
     on_bus("dfl_dev.1", "fme"),
     files({"/sys/class/tty/version": "tty 1.0\n"}),  # an attribute of the class
@@ -85,14 +86,14 @@ def test_all_subsystems_are_enumerated_for_the_command_devices() -> None:
 
 def test_missing_values_are_empty_and_several_values_sorted() -> None:
     several = {"CURRENT_TAGS": ":uaccess:a:\udce9:seat:", "DEVLINKS": "/dev/b /dev/\x1b[2J /dev/a"}
-    host = machine(on_bus("dfl_dev.0", "afu"), tty("ttyA", None, several))
+    host = machine(on_bus("dfl_dev.0", "afu"), node("ttyA", None, several))
     assert values(host, "udev", "node") == {"dfl_dev.0": None, "ttyA": "/dev/ttyA"}
     assert values(host, "udev", "tag") == {"dfl_dev.0": (), "ttyA": (r"\xe9", "a", "seat", "uaccess")}
     assert values(host, "udev", "link") == {"dfl_dev.0": (), "ttyA": (r"/dev/\x1b[2J", "/dev/a", "/dev/b")}
 
 
 def test_only_the_named_subsystems_are_enumerated() -> None:
-    broken = machine(tty(), errors({"/sys/class/net": "EIO", "/sys/class/dfl": "EIO"}))
+    broken = machine(node(), errors({"/sys/class/net": "EIO", "/sys/class/dfl": "EIO"}))
     assert counted(broken, "udev", TTY) == ["ttyUSB0"]
     assert isinstance(read(broken, "udev", {"subsystem": "dfl"}), Unknown)
     assert read(broken, "udev", {"subsystem": "input"}) == Absent(
@@ -105,8 +106,8 @@ def test_only_the_named_subsystems_are_enumerated() -> None:
 
 def test_any_numeric_attribute_or_property_is_a_measure() -> None:
     host = machine(
-        tty("ttyA", attributes={"memory": "64\n"}, properties={"LANES": "2"}),
-        tty("ttyB", attributes={"memory": " 16 \n"}, properties={"LANES": "4"}),
+        node("ttyA", attributes={"memory": "64\n"}, properties={"LANES": "2"}),
+        node("ttyB", attributes={"memory": " 16 \n"}, properties={"LANES": "4"}),
     )
     assert quantity(host, "udev", TTY, measure="attributes.memory") == 80
     assert quantity(host, "udev", TTY, measure="properties.LANES") == 6
@@ -114,7 +115,7 @@ def test_any_numeric_attribute_or_property_is_a_measure() -> None:
 
 @pytest.mark.parametrize("text", ["", "-1", "many", "0x10", "1.5", "9" * 30, "٣"])
 def test_a_measure_that_is_not_a_number_is_unknown_without_a_fallback(text: str) -> None:
-    host = machine(tty(attributes={"memory": f"{text}\n"}))
+    host = machine(node(attributes={"memory": f"{text}\n"}))
     assert isinstance(read(host, "udev", TTY, measure="attributes.memory"), Unknown)
     assert quantity(host, "udev", TTY, measure="attributes.memory", fallback=7) == 7
 
@@ -133,7 +134,7 @@ SERIAL = "/sys/devices/platform/serial/tty/ttyUSB0"
     ids=["dangling", "loop", "gone", "EIO"],
 )
 def test_a_device_whose_subsystem_cannot_be_read_may_count(broken: Recording) -> None:
-    host = machine(tty("ttyS0"), tty("ttyUSB0"), on_bus("dfl_dev.0", "afu"), broken)
+    host = machine(node("ttyS0"), node("ttyUSB0"), on_bus("dfl_dev.0", "afu"), broken)
     assert isinstance(read(host, "udev", TTY), Unknown)
     assert counted(host, "udev", {**TTY, "name": "ttyS*"}) == ["ttyS0"]
     assert counted(host, "udev", {"subsystem": "dfl"}) == ["dfl_dev.0"]
@@ -141,7 +142,7 @@ def test_a_device_whose_subsystem_cannot_be_read_may_count(broken: Recording) ->
 
 
 def test_a_subsystem_that_cannot_be_listed_is_unknown_and_the_others_are_not() -> None:
-    host = machine(tty(), on_bus("dfl_dev.0", "afu"), errors({"/sys/class/tty": "EACCES"}))
+    host = machine(node(), on_bus("dfl_dev.0", "afu"), errors({"/sys/class/tty": "EACCES"}))
     assert isinstance(read(host, "udev", TTY), Unknown)
     listing = list_devices(host, device_detector("udev"))
     assert "dfl_dev.0" in [entry.device.name for entry in listing.entries]

@@ -184,15 +184,6 @@ def test_this_machines_processors_are_those_of_lscpu() -> None:
     assert host.processors("sockets") in (len({socket for _, _, socket in rows}), None)
 
 
-LIVE = """
-import dataclasses, json
-from capacityd.model.errors import HostError
-from capacityd.host.live import LiveHost
-try:
-    print(json.dumps(dataclasses.asdict(LiveHost().memory())))
-except HostError as e:
-    print(json.dumps(str(e)))
-"""
 LIVE_PROCESSORS = """
 import json
 from capacityd.host.cpu_memory import PROCESSOR_MEASURES
@@ -208,21 +199,3 @@ def test_a_mounted_sys_with_an_offline_processor_is_counted_without_it(tmp_path:
     write_tree(merge(bare(), topology, frequencies(3_000_000, 3_000_003)), str(tmp_path))
     document = json.loads(run_alone('mount --rbind "$1/sys" /sys', LIVE_PROCESSORS, str(tmp_path)))
     assert document == {"cores": 4, "threads": 7, "sockets": 2, "max_frequency": 3_000_003_000}
-
-
-MEMINFO = "MemTotal: 1000 kB\nMemFree: 500 kB\nBuffers: 1 kB\nCached: 1 kB\nSwapTotal: 300 kB\nSwapFree: 300 kB\n"
-
-
-@pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
-@pytest.mark.parametrize(
-    ("meminfo", "expected"),
-    [
-        (MEMINFO, {"size": 1_024_000, "swap": 307_200}),
-        (MEMINFO.replace("1000", "lots"), "/proc/meminfo has no line MemTotal"),
-    ],
-)
-def test_a_mounted_proc_gives_its_sizes_or_an_error(meminfo: str, expected: object, tmp_path: Path) -> None:
-    (tmp_path / "meminfo").write_text(meminfo)
-    mounting = 'mount --bind "$1/meminfo" /proc/meminfo; mount --bind /dev/null /proc/vmstat; shift'
-    output = json.loads(run_alone(mounting, LIVE, str(tmp_path)))
-    assert output.startswith(expected) if isinstance(expected, str) else output == expected, output

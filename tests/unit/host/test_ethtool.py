@@ -13,11 +13,10 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
-from capacityd.host.ethtool import _mode_names, mask_of, speeds_of, supported_modes
+from capacityd.host.ethtool import _mode_names, speeds_of, supported_modes
 from capacityd.model.errors import HostError
 from tests.support.forked import can_be_alone, run_alone
 
@@ -33,17 +32,11 @@ MBIT = 10**6
         ("10000baseR_FEC LLRS", [10_000]),
         ("1600000baseDR8_2/Full 3200000baseNEW/Full", [1_600_000, 3_200_000]),
         ("FIBRE Backplane Asym_Pause None RS BASER", []),
+        ("1000baseT/Full NewFEC base/Full x1000baseT", [1000]),  # names of a newer kernel that are no link modes
     ],
 )
 def test_a_speed_stands_in_the_name_of_a_link_mode(modes: str, mbits: list[int]) -> None:
     assert speeds_of(modes.split()) == [n * MBIT for n in mbits]
-
-
-@pytest.mark.parametrize("name", ["3.2Tbase/Full", "base/Full", "NewFEC", "", "x1000baseT", "\x1b[2J"])
-def test_a_name_that_is_not_known_may_be_that_of_the_best_mode(name: str) -> None:
-    with pytest.raises(HostError, match="whose speed is not known") as raised:
-        speeds_of(["1000baseT/Full", name])
-    assert str(raised.value).isprintable()
 
 
 HEADER = Path("/usr/include/linux/ethtool.h")
@@ -189,10 +182,3 @@ def test_a_real_interface_has_a_speed_only_while_its_link_is_up() -> None:
         assert (state["link"], "link is down" in state["speed"]) == ("down", True)
     assert modes["max_speed"] == 25_000 * MBIT
     assert (routed["link"], routed["speed"], routed["system"]) == ("up", 25_000 * MBIT, True)
-
-
-@pytest.mark.parametrize("order", ["little", "big"])
-def test_the_words_of_a_mask_have_the_byte_order_of_the_machine(order: Literal["little", "big"]) -> None:
-    """s390x is big-endian, and the word with the lowest bits is still the first one."""
-    words = (1 << 5).to_bytes(4, order) + (1 << 3).to_bytes(4, order) + bytes(4)
-    assert mask_of(words, order) == 1 << 5 | 1 << 35

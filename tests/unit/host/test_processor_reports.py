@@ -25,110 +25,89 @@ VIRTUAL = " ".join(map(str, range(12)))
 OFFLINE = errors({f"{CPUS}/cpufreq/policy{number}/cpuinfo_max_freq": "EBUSY" for number in (1, 3)})
 
 
+PROCESSORS = {
+    "each core of a hybrid processor is listed as a package": (
+        {"sockets": 1, "cores": 4},
+        cpus("0-3", physical_package_id="0 0 0 0", package_cpus_list=EACH_ALONE, core_cpus_list=EACH_ALONE),
+    ),
+    "four cores of two kinds, of which only one kind has two threads": (
+        {"sockets": 1, "cores": 4, "threads": 6},
+        cpus("0-5", physical_package_id="0 0 0 0 0 0", core_cpus_list=HYBRID),
+    ),
+    "a hypervisor does not name the chips": (
+        {"sockets": None, "cores": 2, "threads": 8},
+        merge(cpus("0-7", physical_package_id=same("-1", 8), core_cpus_list=POWER), arch("ppc64le")),
+    ),
+    "two of four threads of each core are online": (
+        {"sockets": 2, "cores": 2, "threads": 4},
+        cpus("0-1,4-5", physical_package_id=f"{same('0', 4)} {same('8', 4)}", core_cpus_list=SOME_ONLINE),
+    ),
+    "offline processors keep the files of their frequency": (
+        {"threads": 2, "max_frequency": 3_000_002_000},
+        merge(cpus("0,2", core_id=EACH_ALONE), frequencies(3_000_000, 9_000_000, 3_000_002, 9_000_000), OFFLINE),
+    ),
+    "lxcfs passes on the host's folders of processors, with a list of its own of those that are online": (
+        {"sockets": 1, "cores": 3, "threads": 3},
+        cpus("2,5,7", physical_package_id=same("0", 8), core_cpus_list="0-1 0-1 2-3 2-3 4-5 4-5 6-7 6-7"),
+    ),
+    "two kinds of cores on ARM, each in clusters of its own, and a firmware that knows the package": (
+        {"sockets": 1, "cores": 4},
+        merge(
+            cpus("0-3", physical_package_id="0 0 0 0", core_cpus_list=EACH_ALONE, cluster_id="0 0 1 1"),
+            arch("aarch64"),
+            PPTT,
+        ),
+    ),
+    "every processor of the first cluster but one is offline": (
+        {"cores": 3, "threads": 3, "max_frequency": 2_201_600_000},
+        merge(
+            cpus("0,4-5", core_cpus_list="0 . . . 4 5", physical_package_id="0 . . . 1 1"),
+            frequencies(2_201_600, 2_201_600),
+        ),
+    ),
+    "a virtual machine with a socket for each processor": (
+        {"sockets": 12, "cores": 12, "threads": 12},
+        cpus("0-11", physical_package_id=VIRTUAL, core_cpus_list=VIRTUAL),
+    ),
+    "offline processors have no folder with their topology": (
+        {"sockets": 1, "cores": 2, "threads": 2},
+        cpus("0-1", physical_package_id="0 0 . .", core_cpus_list="0 1 . ."),
+    ),
+    "each socket numbers its cores from 0": (
+        {"sockets": 2, "cores": 4},
+        merge(cpus("0-3", physical_package_id="0 0 1 1", core_cpus_list=EACH_ALONE), cpus(core_id="0 1 0 1")),
+    ),
+    "two sockets of a virtual machine in one NUMA node": (
+        {"sockets": 2, "cores": 2, "threads": 4},
+        cpus("0-3", physical_package_id="12 12 14 14", core_cpus_list="0-1 0-1 2-3 2-3"),
+    ),
+    "a Raspberry Pi whose kernel can't take processors offline": (
+        {"sockets": None, "cores": 4, "threads": 4},
+        merge(cpus("0-3", core_cpus_list=EACH_ALONE), arch("aarch64")),
+    ),
+    "one chip with two NUMA nodes, which nothing describes: the kernel's ids are those of the nodes": (
+        {"sockets": None, "cores": 4},
+        merge(cpus("0-3", physical_package_id="0 0 1 1", core_cpus_list=EACH_ALONE), arch("riscv64")),
+    ),
+    "the kernel knows no topology of the board, and lists all processors as one core": (
+        {"sockets": None, "cores": None, "threads": 4},
+        merge(
+            cpus("0-3", physical_package_id=same("-1", 4), core_cpus_list=same("0-3", 4)),
+            cpus("0-3", core_id=same("-1", 4)),
+            arch("riscv64"),
+        ),
+    ),
+    "the highest frequency includes turbo; the nominal one has a file of its own": (
+        {"max_frequency": 4_000_000_000},
+        merge(frequencies(4_000_000), policy(0, "base_frequency", "3000000")),
+    ),
+}
+
+
 @pytest.mark.parametrize(
     ("wanted", "recording"),
-    [
-        # Each core of a hybrid processor is listed as a package.
-        (
-            {"sockets": 1, "cores": 4},
-            cpus("0-3", physical_package_id="0 0 0 0", package_cpus_list=EACH_ALONE, core_cpus_list=EACH_ALONE),
-        ),
-        (
-            {"sockets": 1, "cores": 4, "threads": 6},
-            cpus("0-5", physical_package_id="0 0 0 0 0 0", core_cpus_list=HYBRID),
-        ),
-        # A hypervisor does not name the chips.
-        (
-            {"sockets": None, "cores": 2, "threads": 8},
-            merge(cpus("0-7", physical_package_id=same("-1", 8), core_cpus_list=POWER), arch("ppc64le")),
-        ),
-        # Two of four threads of each core are online.
-        (
-            {"sockets": 2, "cores": 2, "threads": 4},
-            cpus("0-1,4-5", physical_package_id=f"{same('0', 4)} {same('8', 4)}", core_cpus_list=SOME_ONLINE),
-        ),
-        (
-            {"threads": 2, "max_frequency": 3_000_002_000},
-            merge(cpus("0,2", core_id=EACH_ALONE), frequencies(3_000_000, 9_000_000, 3_000_002, 9_000_000), OFFLINE),
-        ),
-        # lxcfs passes on the host's folders of processors, with a list of its own of those that are online.
-        (
-            {"sockets": 1, "cores": 3, "threads": 3},
-            cpus("2,5,7", physical_package_id=same("0", 8), core_cpus_list="0-1 0-1 2-3 2-3 4-5 4-5 6-7 6-7"),
-        ),
-        # Two kinds of cores on ARM, each in clusters of its own, and a firmware that knows the package.
-        (
-            {"sockets": 1, "cores": 4},
-            merge(
-                cpus("0-3", physical_package_id="0 0 0 0", core_cpus_list=EACH_ALONE, cluster_id="0 0 1 1"),
-                arch("aarch64"),
-                PPTT,
-            ),
-        ),
-        # Every processor of the first cluster but one is offline.
-        (
-            {"cores": 3, "threads": 3, "max_frequency": 2_201_600_000},
-            merge(
-                cpus("0,4-5", core_cpus_list="0 . . . 4 5", physical_package_id="0 . . . 1 1"),
-                frequencies(2_201_600, 2_201_600),
-            ),
-        ),
-        # A virtual machine with a socket for each processor.
-        (
-            {"sockets": 12, "cores": 12, "threads": 12},
-            cpus("0-11", physical_package_id=VIRTUAL, core_cpus_list=VIRTUAL),
-        ),
-        # Offline processors have no folder with their topology.
-        (
-            {"sockets": 1, "cores": 2, "threads": 2},
-            cpus("0-1", physical_package_id="0 0 . .", core_cpus_list="0 1 . ."),
-        ),
-        # Each socket numbers its cores from 0.
-        (
-            {"sockets": 2, "cores": 4},
-            merge(cpus("0-3", physical_package_id="0 0 1 1", core_cpus_list=EACH_ALONE), cpus(core_id="0 1 0 1")),
-        ),
-        # Two sockets of a virtual machine in one NUMA node.
-        (
-            {"sockets": 2, "cores": 2, "threads": 4},
-            cpus("0-3", physical_package_id="12 12 14 14", core_cpus_list="0-1 0-1 2-3 2-3"),
-        ),
-        # A Raspberry Pi whose kernel can't take processors offline.
-        (
-            {"sockets": None, "cores": 4, "threads": 4},
-            merge(cpus("0-3", core_cpus_list=EACH_ALONE), arch("aarch64")),
-        ),
-        # One chip with two NUMA nodes, which nothing describes: the kernel's ids are those of the nodes.
-        (
-            {"sockets": None, "cores": 4},
-            merge(cpus("0-3", physical_package_id="0 0 1 1", core_cpus_list=EACH_ALONE), arch("riscv64")),
-        ),
-        # The kernel knows no topology of the board, and lists all processors as one core.
-        (
-            {"sockets": None, "cores": None, "threads": 4},
-            merge(
-                cpus("0-3", physical_package_id=same("-1", 4), core_cpus_list=same("0-3", 4)),
-                cpus("0-3", core_id=same("-1", 4)),
-                arch("riscv64"),
-            ),
-        ),
-        # The highest frequency includes turbo; the nominal one has a file of its own.
-        ({"max_frequency": 4_000_000_000}, merge(frequencies(4_000_000), policy(0, "base_frequency", "3000000"))),
-    ],
-    ids=[
-        *(
-            "packages of cores",
-            "hybrid",
-            "POWER",
-            "SMT",
-            "offline",
-            "lxcfs",
-            "clusters",
-            "low power",
-            "virtual",
-        ),
-        *("no topology", "core ids", "one NUMA node", "ARM", "two NUMA nodes", "no ids", "turbo"),
-    ],
+    PROCESSORS.values(),
+    ids=PROCESSORS,
 )
 def test_reported_processors_are_counted(
     wanted: dict[str, int | None], recording: Recording, monkeypatch: pytest.MonkeyPatch
@@ -166,6 +145,7 @@ def test_reported_memory_is_read(tmp_path: Path) -> None:
         "four lines": "".join(line for line in USUAL.splitlines(keepends=True) if "e:" in line or "Total:" in line),
         "a cgroup without a limit": USUAL.replace("SwapTotal:  300", "SwapTotal:      9007199246672720"),
         "a limit of 64 bits": USUAL.replace("SwapTotal:  300", "SwapTotal: 18014398509481984"),
+        "no number": USUAL.replace("1000", "lots"),
         "a balloon": USUAL.replace("1000", "400"),
     }
     (tmp_path / "meminfo").write_text("")
@@ -175,5 +155,6 @@ def test_reported_memory_is_read(tmp_path: Path) -> None:
     sizes = dict(zip(contents, map(json.loads, output.splitlines()), strict=True))
     assert "bytes of swap, more than it can manage" in sizes.pop("a cgroup without a limit")
     assert "bytes of swap, more than it can manage" in sizes.pop("a limit of 64 bits")
+    assert sizes.pop("no number") == "/proc/meminfo has no line MemTotal"
     assert sizes.pop("a balloon") == [409_600, 307_200]
     assert all(size == [1_024_000, 307_200] for size in sizes.values()), sizes

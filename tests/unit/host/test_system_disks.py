@@ -126,7 +126,7 @@ def journals(*names: str) -> Recording:
         ("sda", with_disks(mounts(ROOT, OVER, ("/mnt/a\\040b", "8:32", "ext4", "/dev/sdc")))),
         *(
             ("sda sdb", with_disks(mounts(ROOT, (point, "8:17", "vfat", "/dev/sdb1"))))
-            for point in ("/boot", "/boot/efi", "/efi", "/etc", "/usr", "/var")
+            for point in ("/boot", "/boot/firmware", "/efi", "/etc", "/etc/x", "/usr", "/usr/share/oem", "/var")
         ),
         ("sda sdb", with_disks(CRYPT, VOLUME, mounts(("/", "253:1", "ext4", "/dev/mapper/vg-root")))),
         # A container's root file system is on a disk that Docker needs. A volume is on a disk of the pod.
@@ -143,8 +143,7 @@ def journals(*names: str) -> Recording:
         ("sda sdb", with_disks(mounts(ROOT, DATA, OVER, BESIDE, swaps=SWAP_FILE))),
         ("sda", with_disks(files({"/proc/self/mountinfo": FEWEST_FIELDS, "/proc/swaps": "Filename\n"}))),
         # A btrfs mount has a made-up device number, and names only one of its devices.
-        ("sda sdb", with_disks(of_pool("1", sda2="sda2", sdb1="sdb1"), of_pool("2", sdc="sdc"), mounts(BTRFS))),
-        # Another file system has lost a device.
+        # Here, another file system has lost a device.
         *(
             ("sda sdb", with_disks(of_pool("2", sda2="sda2", sdb1="sdb1"), of_pool(pool, sdc="gone"), mounts(BTRFS)))
             for pool in ("1", "3")
@@ -152,7 +151,6 @@ def journals(*names: str) -> Recording:
         ("sdb", with_disks(mounts(BTRFS))),
         ("sda", with_disks(CRYPT, mounts(("/", "0:25", "btrfs", "/dev/mapper/my\\040root")))),
         ("sda", with_disks(BY_UUID, mounts(("/", "0:25", "btrfs", "/dev/disk/by-uuid/01")))),
-        ("sda sdb", with_disks(mounts(("/", "0:25", "bcachefs", "/dev/sda2:/dev/sdb1")))),
         # systemd-gpt-auto-generator mounts the root disk's boot partitions at the first access.
         ("sda", with_disks(GENERATED, mounts(ROOT, AUTOMOUNT))),
         ("sda", with_disks(GENERATED, mounts(ROOT, AUTOMOUNT, ("/efi", "8:1", "vfat", "/dev/sda1")))),
@@ -222,20 +220,12 @@ def journals(*names: str) -> Recording:
         # the swap area for hibernation, in use or not
         ("sda sdb", with_disks(files({"/sys/power/resume": "8:17\n"}), mounts(ROOT))),
         ("sda", with_disks(files({"/sys/power/resume": NOTHING}), mounts(ROOT))),
-        # the machine's own folders, and those of the node
-        *(
-            ("mmcblk0 sdb", with_disks(CARD, mounts(("/", "8:17", "ext4", "/dev/sdb1"), (point, "179:1", "vfat", "x"))))
-            for point in ("/boot/firmware", "/boot/loader", "/boot/EFI", "/efi", "/usr/share/oem", "/etc/x")
-        ),
+        # folders of the node
         *(
             ("sda sdc", with_disks(mounts(ROOT, (point, "8:32", "xfs", "/dev/sdc"))))
-            for point in ("/var/lib/kubelet", "/var/lib/containerd", "/var/lib/docker", "/var/lib/rancher", "/var/lib")
+            for point in ("/var/lib/kubelet", "/var/lib/containerd", "/var/lib/docker", "/var/lib/rancher")
         ),
         *(("sda", with_disks(mounts(ROOT, (p, "8:32", "xfs", "/dev/sdc")))) for p in ("/srv", "/mnt/disks/1", "/home")),
-        (
-            "sda sdc",
-            with_disks({"links": {"/var/lib/docker": "/srv/docker"}, "folders": ["/srv/docker"]}, mounts(ROOT, ON_C)),
-        ),
         (
             "sda",
             with_disks(mounts(ROOT, ("/etc/pve", "0:50", "fuse", "/dev/fuse"), ("/usr/x", "0:51", "proc", "proc"))),

@@ -20,18 +20,13 @@ from capacityd.model.errors import HostError
 Source: TypeAlias = LiveHost | RecordedHost
 """The machine to record. A recording can be recorded again, to test the recorder."""
 
-_PARTS_WITH_KEYS = (
-    "properties", "link_modes", "link_kinds", "linked_interfaces", "processors", "filesystem_sizes",
-)  # fmt: skip
-"""The parts of a recording with an answer for each key. Each of the other parts is a single answer."""
-
 
 def answers(source: Source, devices: Iterable[str], interfaces: Iterable[str]) -> Recording:
     """The parts with answers, and the part "unknown" with the questions that have none.
 
     devices: the devices' paths in /sys. interfaces: the interfaces' names.
     """
-    parts: Recording = {part: {} for part in (*_PARTS_WITH_KEYS, "unknown")}
+    parts: Recording = {"unknown": {}}
 
     def record(part: str, key: str, ask: Callable[[], Any]) -> None:
         """Records the answer of ask(), or its error. key: the answer's key; "" if the whole part is the answer."""
@@ -42,7 +37,7 @@ def answers(source: Source, devices: Iterable[str], interfaces: Iterable[str]) -
             parts["unknown"][question] = [error_name(e), str(e)]
             return
         if key:
-            parts[part][key] = answer
+            parts.setdefault(part, {})[key] = answer
         else:
             parts[part] = answer
 

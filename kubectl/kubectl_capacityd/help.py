@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from capacityd.cli.epilog import epilog
+from capacityd.cli.help import epilog
 
 EXAMPLES = {
     "fleet": (

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from capacityd.cli.output.resource_rows import resource_rows
-from capacityd.cli.output.status_report import StatusReport
+from capacityd.cli.output.status_report import StatusReport, resource_rows
 from capacityd.config import load
 from capacityd.config.saved import stamps_of
 from capacityd.linux.unit import UnitState

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from capacityd.cli.output.resource_rows import resource_rows
+from capacityd.cli.output.status_report import resource_rows
 from capacityd.model.errors import NodeMissing, NodeUnreachable
 from capacityd.model.fingerprint import fingerprint
 from capacityd.model.node import CONDITION, ConditionReason

@@ -14,9 +14,8 @@ from capacityd.cli.output.problems import (
     service_problems,
     stale_problems,
 )
-from capacityd.cli.output.resource_rows import resource_rows
 from capacityd.cli.output.status import print_status
-from capacityd.cli.output.status_report import StatusReport
+from capacityd.cli.output.status_report import StatusReport, resource_rows
 from capacityd.cli.output.terminal import print_json, print_message
 from capacityd.config import load
 from capacityd.config.saved import changed_files

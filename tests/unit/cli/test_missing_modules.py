@@ -19,17 +19,20 @@ from tests.support.nodes import node
 
 pytestmark = pytest.mark.slow
 
+CONFIG = ["--config", "capacityd.toml"]
+CREDENTIALS = ["--kubeconfig", "kubeconfig"]
+NODE_FILE = ["--node-file", "node.json"]
 COMMANDS = {
     "devices": ["devices", "cpu"],
-    "probe": ["probe"],
-    "plan": ["plan"],
-    "plan of a file": ["plan", "--node-file", "node.json"],
-    "apply": ["apply", "--node-file", "node.json"],
-    "withdraw": ["withdraw"],
-    "run": ["run"],
+    "probe": ["probe", *CONFIG],
+    "plan": ["plan", *CONFIG, *CREDENTIALS],
+    "plan of a file": ["plan", *CONFIG, *NODE_FILE],
+    "apply": ["apply", *CONFIG, *NODE_FILE],
+    "withdraw": ["withdraw", *CONFIG, *CREDENTIALS],
+    "run": ["run", *CONFIG, *CREDENTIALS],
     "record": ["record", "recording"],
     "status": ["status"],
-    "config": ["config", "check"],
+    "config": ["config", "check", *CONFIG, *CREDENTIALS],
 }
 WORKERS = {"a check": Job.CHECK, "a pass": Job.RECONCILE}
 # Each command runs in a fork, because imports of an earlier command would remain.
@@ -79,11 +82,7 @@ def test_a_missing_module_is_named_with_its_package(tmp_path: Path, module: str)
     (tmp_path / "node.json").write_text(json.dumps(node()))
     (tmp_path / "kubeconfig").write_text(json.dumps(KUBECONFIG))
     (tmp_path / "run").mkdir()
-    commands = {
-        name: ["--config", "capacityd.toml", *COMMANDS[name]]
-        + ([] if "--node-file" in COMMANDS[name] else ["--kubeconfig", "kubeconfig"])
-        for name in NEEDED_BY[module] - WORKERS.keys()
-    }
+    commands = {name: COMMANDS[name] for name in NEEDED_BY[module] - WORKERS.keys()}
     selection = json.dumps(encode(Selection("capacityd.toml", kubeconfig="kubeconfig")))
     for name in NEEDED_BY[module] & WORKERS.keys():
         request = json.dumps(encode(JobRequest(WORKERS[name])))

@@ -52,7 +52,7 @@ def test_config_check_warns_of_programs_and_credentials_that_others_could_change
     assert capsys.readouterr().err.splitlines() == [
         f'{path}: warning: [resources."example.com/a"] exec: the service does not run {program}, because {program} '
         f"does not belong to root (owner uid 12345, mode 0755): chown root {program}",
-        f"{kubeconfig}: warning: the kubeconfig, {kubeconfig}, is not used, because {kubeconfig} is writable by "
+        f"{kubeconfig}: warning: the kubeconfig {kubeconfig} is not used, because {kubeconfig} is writable by "
         f"everybody (owner root, mode 0666): chmod go-w {kubeconfig}",
     ]
     assert run([*command, "--json"]) == 0

@@ -21,7 +21,7 @@ class Identity:
     is_own_node: bool
     """Whether the credentials are those of this Node's kubelet, so that the Node must be this machine's."""
     basis: str
-    """A hash of what the identity was determined from: basis_of() in node/identity.py."""
+    """What the identity was determined from: basis_of() in node/identity.py."""
 
 
 @dataclass(slots=True)

@@ -28,9 +28,8 @@ class ClusterAccess:
     """The client certificate's key."""
     impersonated: str = ""
     """The user that every request impersonates; "" if none."""
-    user_key: str = field(default="", repr=False)
-    """A text that differs between the users of kubeconfigs: the user's entry in the kubeconfig, and the token and the
-    certificate in files. It does not depend on the output of an exec plugin."""
+    digest: str = ""
+    """A hash of all files that were read. It does not depend on what an exec plugin prints."""
     files: tuple[str, ...] = ()
     """Absolute paths of all files that were read."""
 

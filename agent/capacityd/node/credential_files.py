@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import replace
 
@@ -51,6 +52,10 @@ class CredentialFiles:
     def paths(self) -> tuple[str, ...]:
         """Returns the absolute paths of all files that were read or could not be read."""
         return tuple(map(os.path.abspath, self._contents))
+
+    def digest(self) -> str:
+        """Returns a hash of the paths and contents of all files that were read."""
+        return hashlib.sha256(repr(sorted(self._contents.items())).encode()).hexdigest()
 
     def resolve(self, path: str) -> str:
         """Returns the absolute form of a path in the kubeconfig, which may be relative to the kubeconfig's folder."""

@@ -166,14 +166,9 @@ def _wrong_credentials(access: ClusterAccess) -> NodeUnauthorized:
 
 def _not_recognised(access: ClusterAccess) -> NodeUnauthorized:
     """The error for a request that arrived without credentials. For wrong credentials, the response is HTTP 401."""
-    why = (
-        "does a proxy or a load balancer on the way end TLS, and remove the client certificate?"
-        if access.token or access.certificate
-        else "its user has no token and no client certificate"
-    )
     return NodeUnauthorized(
-        f"{access.api_server} did not recognise the credentials in the same file, and treated the request as "
-        f"{_ANONYMOUS} (HTTP 403): {why}"
+        f"{access.api_server} treated the request as {_ANONYMOUS} (HTTP 403). Has its user a token or a client "
+        "certificate? Does a proxy or a load balancer on the way end TLS, and so remove the client certificate?"
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import ssl
 from uuid import UUID
@@ -47,13 +46,8 @@ def identify(access: ClusterAccess, user: str, bound_node: str, configured: str 
 
 
 def basis_of(access: ClusterAccess, configured: str | None, hostname: str) -> str:
-    """Returns a hash that differs between all clusters, users, kubeconfigs and configured names.
-
-    It changes if the credentials in a file are renewed, but not if an exec plugin prints others.
-    """
-    # The authority distinguishes clusters that have the same address on the loopback interface.
-    parts = (access.kubeconfig, access.server, access.authority, access.user_key, configured, hostname)
-    return hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()
+    """Returns a text that changes with everything on which an identity depends, but not with a plugin's output."""
+    return repr((access.digest, configured, hostname))
 
 
 def node_of_certificate(certificate: str) -> str:

@@ -115,9 +115,9 @@ class Kubeconfig:
         user = self._entry("user", user_name) if user_name else {}
         self._require_supported(user)
         certificate = self._pem(user, "client-certificate")
-        credential = stored = Credential(self._token(user), certificate, key=self._pem(user, "client-key"))
+        credential = Credential(self._token(user), certificate, key=self._pem(user, "client-key"))
         # Like client-go, this prefers a token or certificate in the kubeconfig to an exec plugin.
-        if not stored.token and not stored.certificate and (entry := self._value(user, "exec")):
+        if not credential.token and not certificate and (entry := self._value(user, "exec")):
             credential = credential_of(self._plugin(entry, cluster), self._files.trust, plugin_timeout)
         if bool(credential.certificate) != bool(credential.key):
             raise self._error("has a client certificate without its key, or a key without its certificate")
@@ -134,7 +134,7 @@ class Kubeconfig:
             certificate=credential.certificate,
             key=credential.key,
             impersonated=self._value(user, "as") or "",
-            user_key=repr((user_name, sorted(map(repr, user.items())), stored.token, stored.certificate)),
+            digest=self._files.digest(),
             files=self._files.paths(),
         )
 

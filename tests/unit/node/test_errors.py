@@ -83,7 +83,7 @@ NOT_READY = 'nodes "n2" is forbidden: not yet ready to handle request'
         (403, status('User "system:node:n2" cannot patch'), CALL, NodeForbidden, "it needs a role with"),
         (403, status('User "system:node:n1" cannot patch'), CALL, NodeForbidden, OWN_ONLY),
         (403, status('node "n1" is not allowed to modify node "n2"'), CALL, NodeForbidden, OWN_ONLY),
-        (403, status(ANONYMOUS), CALL, NodeUnauthorized, "no token and no client certificate"),
+        (403, status(ANONYMOUS), CALL, NodeUnauthorized, "Has its user a token or a client certificate?"),
         (403, status(WEBHOOK), CALL, NodeRejected, f"refused to patch nodes/status (HTTP 403): {WEBHOOK}"),
         (403, status("labels are forbidden"), CALL, NodeRejected, "nodes/status (HTTP 403): labels are forbidden"),
         (403, status(QUOTA), EVENTS, NodeRejected, f"refused to create events (HTTP 403): {QUOTA}"),

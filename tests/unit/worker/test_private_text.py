@@ -160,9 +160,7 @@ CASES: dict[str, Case] = {
     "a plugin's errors": plugin(f"echo {MARKER}; echo {MARKER} >&2; exit 3"),
     "a plugin's output": plugin(f"echo {MARKER}"),
     "a response that is no JSON": response(lambda _: answer(200, MARKER.encode()), "it is not JSON"),
-    "a response that is a bad Node": response(
-        lambda _: answer(200, BAD_NODE), "status.capacity has an invalid quantity"
-    ),
+    "a response that is a bad Node": response(lambda _: answer(200, BAD_NODE), "capacity has an invalid quantity"),
     "a machine id": Case(
         node=lambda _: answer(200, node() | {"status": {"nodeInfo": {"machineID": MARKER}}}),
         says="belongs to another machine",

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
+import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from capacityd.model.errors import NodeMissing
-from capacityd.model.messages import NodeSeen
+from capacityd.model.messages import NodeSeen, NotWatched
 from capacityd.model.watch_target import WatchTarget
 from capacityd.node import CredentialsCache, Machine, open_node
+from capacityd.service import watcher_process
+from capacityd.service.watcher_process import WatcherProcess
+from tests import ROOT
 from tests.cluster.agent import CLIENT, DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import node_user
@@ -21,8 +25,6 @@ from tests.cluster.identity import create_node
 from tests.support.watching import Watching, watching
 
 pytestmark = pytest.mark.protocol
-
-BRIEF: dict[str, Any] = {"_CONNECT": 5.0, "_HEADER": 2.0, "FIRST_EVENT": 2.0, "IDLE": 3.0, "LONG_CONNECTION": 0.5}
 
 
 def target_of(kubeconfig: Path, name: str | None = None) -> WatchTarget:
@@ -37,15 +39,19 @@ def target_of(kubeconfig: Path, name: str | None = None) -> WatchTarget:
 
 def wait_changed(watcher: Watching, *before: NodeSeen) -> NodeSeen:
     """Waits until the Node is seen, with another fingerprint than before."""
-    watcher.wait(lambda: isinstance(last := watcher.messages[-1], NodeSeen) and last not in before, "it has changed")
+
+    def has_changed() -> bool:
+        last = watcher.messages[-1] if watcher.messages else None
+        return isinstance(last, NodeSeen) and last not in before
+
+    watcher.wait(has_changed, "it has changed")
     return watcher.wait_seen(len(watcher.messages))
 
 
 @pytest.mark.short
 def test_the_kubelets_credentials_watch_the_own_node(cluster: Cluster) -> None:
     name = cluster.node_name()
-    with watching(target_of(cluster.kubeconfig(node_user(name))), CLIENT, FIRST_EVENT=1.0) as watcher:
-        watcher.wait_messages(1)  # that the Node does not exist, or that there is no event
+    with watching(target_of(cluster.kubeconfig(node_user(name))), CLIENT) as watcher:
         cluster.create_node(name)
         created = wait_changed(watcher, NodeSeen(""))
         cluster.set_capacity(name, {DONGLE: "2"})
@@ -85,14 +91,28 @@ def test_a_killed_api_server(cluster: Cluster) -> None:
         wait_changed(watcher, first)
 
 
-def test_a_stopped_api_server(cluster: Cluster) -> None:
-    """A server that hangs keeps its connections. After the idle limit, a pass looks at the Node."""
+def test_a_stopped_api_server(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that hangs keeps its connections. After a while, the service ends the watcher, and a pass looks."""
+    monkeypatch.setattr(watcher_process, "SILENCE", 10.0)
     name = create_node(cluster)
-    with watching(target_of(cluster.kubeconfig(node_user(name))), CLIENT, **BRIEF) as watcher:
-        first = watcher.wait_seen()
+    target = target_of(cluster.kubeconfig(node_user(name)))
+    start = f"import sys; sys.path.insert(0, '{ROOT}/agent'); from capacityd.watcher.main import main; main([])"
+    watcher = WatcherProcess([str(CLIENT), "-c", start])
+    watcher.watch(target.as_json())
+
+    def next_failure() -> NotWatched | None:
+        poll = select.poll()
+        watcher.register(poll)
+        poll.poll(1000 * max(0.0, watcher.silent_at - time.monotonic()) + 1)
+        return watcher.read_messages()
+
+    try:
+        while watcher.watched_since is None:
+            assert next_failure() is None
         os.kill(cluster.api_server.pid, signal.SIGSTOP)
-        try:
-            assert watcher.wait_not_watched(2).look_now
-        finally:
-            os.kill(cluster.api_server.pid, signal.SIGCONT)
-        watcher.wait(lambda: watcher.messages[-1] == first, "it is seen again")
+        while (failure := next_failure()) is None:
+            pass
+        assert failure == NotWatched("the watcher has received nothing for 10 s", look_now=True)
+    finally:
+        os.kill(cluster.api_server.pid, signal.SIGCONT)
+        watcher.stop()

@@ -31,7 +31,7 @@ for name, seconds in limits.items():
     setattr(connection if hasattr(connection, name) else watcher, name, seconds)
 sys.exit(main.main([]))
 """
-BRIEF: dict[str, Any] = {"_CONNECT": 0.5, "_HEADER": 0.5, "FIRST_EVENT": 0.3, "IDLE": 1.5}
+BRIEF: dict[str, Any] = {"_CONNECT": 0.5, "_HEADER": 0.5}
 """Limits for a server that is silent on purpose."""
 
 
@@ -48,6 +48,8 @@ class Watching:
         """target: also as its text. before: Python code that runs before. limits: constants of the watcher, in
         seconds."""
         self.messages: list[WatcherMessage] = []
+        self.signs = 0
+        """How often the watcher has shown that it lives, without a message."""
         self._changed = threading.Condition()
         given = json.dumps({"shortest_pause": 0.2, **limits})
         self.process = subprocess.Popen(
@@ -114,7 +116,10 @@ class Watching:
         with self.process.stdout as lines:
             for line in lines:
                 with self._changed:
-                    self.messages.append(decode_variant(WatcherMessage, parse(line)))
+                    if line == b"\n":
+                        self.signs += 1
+                    else:
+                        self.messages.append(decode_variant(WatcherMessage, parse(line)))
                     self._changed.notify_all()
 
 

@@ -15,7 +15,8 @@ gives it to the next worker for any job. The text is empty after a start of the 
 
 The watcher reads one line from standard input: the target of the last NodeToWatch. The watcher sends a NodeSeen after
 the first event of each connection, and after each change of the Node's fingerprint. While there is no connection, it
-sends a NotWatched.
+sends a NotWatched. An empty line is a sign of life. If the watcher writes no line for a while, the resident process
+replaces it (service/watcher_process.py).
 
 The resident process imports this module, so the module imports little.
 """

@@ -132,7 +132,7 @@ class Service:
             poll.register(fd, select.POLLIN)
         self._watcher.register(poll)
         self._slot.register(poll)
-        until = min(self._slot.wakes_at, self._compare_at)
+        until = min(self._slot.wakes_at, self._watcher.silent_at, self._compare_at)
         if self._slot.is_free:
             until = min(until, self._next_worker_at())
         seconds = min(max(0.0, until - self._around.monotonic()), self._longest_wait)
@@ -158,6 +158,8 @@ class Service:
             self._schedule.watch_begins(now)
         elif failure:
             self._schedule.watch_fails(now, look_now=failure.look_now)
+            if not self._watcher.pids:
+                self._reports.log_watcher_end(failure.reason)
 
     def _attend_worker(self, worker: WorkerProcess, ready: set[int]) -> None:
         """Reads the worker's messages, and handles its end. ready: the file descriptors that can be read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Sequence
@@ -17,6 +18,9 @@ from capacityd.model.reasons import Job
 from capacityd.service.watcher_process import WatcherProcess
 from capacityd.service.worker_process import WorkerProcess
 
+WATCHER_LOG_PERIOD = 3600.0
+"""Seconds."""
+
 
 class Reports:
     """Reports the service's state, and keeps what was last reported. folder: the runtime directory."""
@@ -26,6 +30,7 @@ class Reports:
         self._errors: dict[Job, str] = {}
         self._metrics = NO_METRICS  # of the last pass
         self._unavailable: tuple[str, ...] = ()  # the error of each event source that could not be opened
+        self._watcher_logged_at: dict[str, float] = {}  # reason -> uptime
         self._path = os.path.join(folder, SERVICE_STATUS)
 
     def log_error(self, job: Job, error: str) -> None:
@@ -59,6 +64,13 @@ class Reports:
             if error not in last:
                 message = f"{error}; a reconcile pass looks for changes once a minute"
                 log(Priority.WARNING, message, EntryKind.DEGRADED)
+
+    def log_watcher_end(self, reason: str) -> None:
+        """Logs why the watcher does not run, each reason at most once in WATCHER_LOG_PERIOD."""
+        now = uptime()
+        if now >= self._watcher_logged_at.get(reason, -math.inf) + WATCHER_LOG_PERIOD:
+            self._watcher_logged_at[reason] = now
+            log(Priority.WARNING, f"{reason}; the next pass starts it again", EntryKind.DEGRADED)
 
     def notify_systemd(self, line: str) -> None:
         """Sends the line that `systemctl status` shows: this line, else the errors, else "waiting"."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import time
@@ -13,6 +14,10 @@ from capacityd.service.child_process import ChildProcess
 from capacityd.service.node_comparison import NodeComparison
 from capacityd.service.surroundings import REAL, Surroundings
 
+SILENCE = 65.0
+"""Seconds without a line of the watcher after which the service ends it. An API server sends a bookmark each minute. So
+the server or the watcher hangs, the connection is dead, or something on the way holds back responses."""
+
 
 class WatcherProcess:
     """The watcher process, which may not be running, and its last report. command: the command that starts it."""
@@ -23,6 +28,8 @@ class WatcherProcess:
         self._process: ChildProcess | None = None
         self._target = 0
         """The hash of the target that the running process watches."""
+        self._heard_at = 0.0
+        """When the running process has started or written a line."""
         self.comparison = NodeComparison()
         self.watched_since: float | None = None
         """Since when the Node has been watched, in seconds since the epoch; None: the Node is not watched."""
@@ -33,6 +40,11 @@ class WatcherProcess:
     def pids(self) -> list[int]:
         """The PID of the watcher, if it is running."""
         return [self._process.pid] if self._process else []
+
+    @property
+    def silent_at(self) -> float:
+        """When read_messages() ends the watcher, unless the watcher writes a line; infinity if it is not running."""
+        return self._heard_at + SILENCE if self._process else math.inf
 
     def register(self, poll: select.poll) -> None:
         """Lets poll() return when there is a message to read."""
@@ -55,17 +67,22 @@ class WatcherProcess:
             self._set_not_watched(failure.reason)
             return failure
         self._target = hash(target)
+        self._heard_at = self._around.monotonic()
         self._process.send(target.encode())
         return None
 
     def read_messages(self) -> NotWatched | None:
-        """Reads the messages since the last call. Returns the last failure among them; None if there is none."""
+        """Reads the messages since the last call, and ends a watcher that is silent.
+
+        Returns the last failure; None if there is none.
+        """
         if self._process is None:
             return None
         self._process.flush()
         failure = None
         for line in self._process.read_lines():
-            with suppress(Malformed):  # a line that a library has printed
+            self._heard_at = self._around.monotonic()
+            with suppress(Malformed):  # an empty line, or one that a library has printed
                 message: WatcherMessage = decode_variant(WatcherMessage, parse(line))
                 if isinstance(message, NodeSeen):
                     self._see(message.fingerprint)
@@ -74,6 +91,9 @@ class WatcherProcess:
                     self._set_not_watched(message.reason)
         if self._process.has_no_more_messages:
             failure = NotWatched("the watcher has ended unexpectedly", look_now=True)
+            self.stop(failure.reason)
+        elif self.silent_at <= self._around.monotonic():
+            failure = NotWatched(f"the watcher has received nothing for {SILENCE:g} s", look_now=True)
             self.stop(failure.reason)
         return failure
 

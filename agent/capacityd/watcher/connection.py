@@ -12,14 +12,11 @@ from urllib.parse import quote, urlsplit
 from capacityd import __version__
 from capacityd.linux.tls import set_client_certificate, set_trust
 from capacityd.model.watch_target import WatchTarget
-from capacityd.watcher.deadline import Late, within
 
 _CONNECT = 5.0
 """Seconds for connecting to one of the server's addresses. Some addresses may be dead."""
-_CONNECT_TO_ANY = 60.0
-"""Seconds for connecting to all of the addresses, one after another."""
 _HEADER = 10.0
-"""Seconds for the TLS handshake and the response's header."""
+"""Seconds for each read during the TLS handshake and the response's header."""
 _PIECE_BYTES = 1 << 16
 _MAX_LINE_BYTES = 4 << 20
 """The limit for an event. etcd stores Nodes of up to 1.5 MiB, in an encoding that is shorter than JSON."""
@@ -69,13 +66,13 @@ class Connection:
 
     def _open(self, path: str, headers: dict[str, str]) -> http.client.HTTPResponse:
         try:
-            with within(_CONNECT_TO_ANY):
-                self._http.connect()
-            with within(_HEADER):
-                self._http.secure()
-                self._http.request("GET", path, headers=headers)
-                response = self._http.getresponse()
-        except Late:
+            self._http.connect()
+            self._http.secure()
+            self._http.request("GET", path, headers=headers)
+            connection = self._http.sock  # http.client may forget it
+            response = self._http.getresponse()
+            connection.settimeout(None)
+        except TimeoutError:
             raise WatchFailure("has not answered a watch of the Node in time") from None
         except (OSError, http.client.HTTPException, ValueError) as e:
             raise WatchFailure(_why_unreachable(e)) from None
@@ -83,24 +80,23 @@ class Connection:
             raise refusal(response.status, response.headers.get("Retry-After", ""))
         return response
 
-    def next_line(self, timeout: float) -> bytes | None:
+    def next_line(self) -> bytes | None:
         """Returns the next line without its line break; None if the server has ended the response.
 
-        Raises Late if no whole line arrives within timeout seconds. Raises WatchFailure for a broken connection.
+        Raises WatchFailure for a broken connection. Waits for ever if no line comes.
         """
-        with within(timeout):
-            while not self._lines:
-                try:
-                    piece = self._response.read1(_PIECE_BYTES)
-                except (OSError, http.client.HTTPException, ValueError):
-                    raise WatchFailure("has closed the connection, or sent a damaged response") from None
-                if not piece:
-                    return None
-                *lines, self._rest = (self._rest + piece).split(b"\n")
-                self._lines.extend(filter(None, lines))
-                if len(self._rest) > _MAX_LINE_BYTES:
-                    raise WatchFailure(f"has sent an event of more than {_MAX_LINE_BYTES >> 20} MiB")
-            return self._lines.popleft()
+        while not self._lines:
+            try:
+                piece = self._response.read1(_PIECE_BYTES)
+            except (OSError, http.client.HTTPException, ValueError):
+                raise WatchFailure("has closed the connection, or sent a damaged response") from None
+            if not piece:
+                return None
+            *lines, self._rest = (self._rest + piece).split(b"\n")
+            self._lines.extend(filter(None, lines))
+            if len(self._rest) > _MAX_LINE_BYTES:
+                raise WatchFailure(f"has sent an event of more than {_MAX_LINE_BYTES >> 20} MiB")
+        return self._lines.popleft()
 
     def close(self) -> None:
         self._http.close()
@@ -118,10 +114,10 @@ class _Http(http.client.HTTPConnection):
         self._server_name = server_name
 
     def secure(self) -> None:
-        """Does the TLS handshake, if the server uses TLS. Then removes the socket's own time limit."""
+        """Does the TLS handshake, if the server uses TLS."""
+        self.sock.settimeout(_HEADER)
         if self._tls:
             self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._server_name)
-        self.sock.settimeout(None)
 
 
 def context_of(target: WatchTarget) -> ssl.SSLContext:

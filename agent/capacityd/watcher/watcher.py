@@ -1,13 +1,17 @@
 """The watcher's loop: it watches the Node, and reports each change of the Node's fingerprint to the resident process.
 
 The request has no resourceVersion. So the first event of each connection shows the current Node, and no change between
-two connections is missed. If the Node does not exist, the API server sends nothing, or first sends a bookmark.
+two connections is missed. If the Node does not exist, the API server first sends a bookmark, at once or after a minute.
 Source: Semantics for watch, kubernetes.io/docs/reference/using-api/api-concepts.
+
+The resident process replaces a watcher that writes no line for a while. So the watcher writes a sign of life when it
+begins to connect, after each event (the API server sends a bookmark each minute), and during a pause.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import ssl
@@ -19,17 +23,14 @@ from capacityd.model.pace import pause
 from capacityd.model.reasons import RetryCause
 from capacityd.model.watch_target import WatchTarget
 from capacityd.watcher.connection import Connection, WatchFailure, context_of, refusal
-from capacityd.watcher.deadline import Late
 
-FIRST_EVENT = 5.0
-"""Seconds to wait for the first event. If the Node exists, an API server sends this event at once."""
-IDLE = 65.0
-"""Seconds to wait for the next event. An API server sends a bookmark each minute, unless it hangs."""
 LONG_CONNECTION = 5.0
 """If a connection has worked for this number of seconds, the next connection follows without a pause."""
 
 _STDOUT = 1  # file descriptor
 _LEAST_SHARE = 2 / 3  # the shortest random pause, as a share of the longest pause
+_PAUSE_SIGN_PERIOD = 30.0  # seconds between two signs of life during a pause
+_LEAST_SIGN_PERIOD = 1.0  # seconds; many events wake the resident process at most once in this period
 _NO_NODE = ""  # the fingerprint of a Node that does not exist
 
 
@@ -44,6 +45,7 @@ class Watcher:
         self._failing_since: float | None = None
         """Since when connections have failed or been short; None if the last connection was long."""
         self._last_sent = ""
+        self._wrote_at = -math.inf
 
     def run(self) -> None:
         """Watches the Node forever. Raises OSError if the resident process has ended."""
@@ -60,28 +62,13 @@ class Watcher:
         """Watches until the server ends the connection. Raises WatchFailure."""
         if self._context is None and urlsplit(self._target.server).scheme == "https":
             self._context = context_of(self._target)
+        self._show_life()
         connection = Connection(self._target, self._context)
         try:
-            line = self._first_line(connection)
-            while line is not None:
+            while (line := connection.next_line()) is not None:
                 self._take(line)
-                line = self._next_line(connection)
         finally:
             connection.close()
-
-    def _first_line(self, connection: Connection) -> bytes | None:
-        try:
-            return connection.next_line(FIRST_EVENT)
-        except Late:  # only a pass can find out whether the Node exists
-            why = "has sent no event yet: the Node does not exist, or a proxy holds back responses (buffering)"
-            self._report_failure(WatchFailure(why))
-        return self._next_line(connection)
-
-    def _next_line(self, connection: Connection) -> bytes | None:
-        try:
-            return connection.next_line(IDLE)
-        except Late:
-            raise WatchFailure(f"has sent nothing for {IDLE:g} s", look_now=True) from None
 
     def _take(self, line: bytes) -> None:
         """Reports the Node that an event shows. Raises WatchFailure."""
@@ -101,7 +88,9 @@ class Watcher:
         is_first = self._seen_at is None
         if is_first:
             self._seen_at = time.monotonic()
-        if seen is not None:
+        if seen is None:
+            self._show_life()
+        else:
             self._send("NodeSeen", repeat=is_first, fingerprint=seen)
 
     def _pause(self, failure: WatchFailure) -> None:
@@ -121,17 +110,34 @@ class Watcher:
             self._failing_since = now
         longest = pause(RetryCause.UNREACHABLE, now - self._failing_since, failure.retry_after)
         # A restarted server loses the connections of many Nodes at once, so a part of the pause is random.
-        time.sleep(random.uniform(longest * _LEAST_SHARE, longest))  # noqa: S311  # jitter is no secret
+        until = now + random.uniform(longest * _LEAST_SHARE, longest)  # noqa: S311  # jitter is no secret
+        while (seconds := until - time.monotonic()) > 0:
+            self._show_life()
+            time.sleep(min(seconds, _PAUSE_SIGN_PERIOD))
 
     def _report_failure(self, failure: WatchFailure) -> None:
         reason = f"{self._target.api_server} {failure.reason}"
         self._send("NotWatched", repeat=failure.look_now, reason=reason, look_now=failure.look_now)
 
     def _send(self, name: str, *, repeat: bool, **fields: object) -> None:
-        """Sends a message of model/messages.py. repeat: whether to send the message even if it equals the last one."""
+        """Sends a message of model/messages.py, or a sign of life if the message equals the last one.
+
+        repeat: whether to send the message even if it equals the last one.
+        """
         line = json.dumps([name, fields])
         if repeat or line != self._last_sent:
-            remaining = f"{line}\n".encode()
-            while remaining:
-                remaining = remaining[os.write(_STDOUT, remaining) :]
+            self._write(line)
+        else:
+            self._show_life()
         self._last_sent = line
+
+    def _show_life(self) -> None:
+        """Writes an empty line, unless another line was written a moment ago."""
+        if time.monotonic() - self._wrote_at >= _LEAST_SIGN_PERIOD:
+            self._write("")
+
+    def _write(self, line: str) -> None:
+        remaining = f"{line}\n".encode()
+        while remaining:
+            remaining = remaining[os.write(_STDOUT, remaining) :]
+        self._wrote_at = time.monotonic()

@@ -21,8 +21,8 @@ WORKER_TAKES = 0.1
 """Seconds."""
 PAUSE = 4.0
 """Seconds until the watcher connects again."""
-IDLE = 65.0
-"""Seconds without a sign of the server after which the watcher opens a new connection."""
+SIGN_PERIOD = 60.0
+"""Seconds between two signs of life."""
 
 
 class ModelChild(ChildProcess):
@@ -98,6 +98,7 @@ class ModelWatcher(ModelChild):
     def send(self, line: bytes) -> None:
         """It gets what to watch."""
         self._connect()
+        self._show_life()
 
     def kill(self) -> None:
         self._disconnect()
@@ -122,16 +123,21 @@ class ModelWatcher(ModelChild):
         self._later(pause, self._connect)
 
     def hang(self, seconds: float) -> None:
-        """No event arrives any more, and after this time the watcher opens a new connection."""
+        """Nothing arrives any more. After this time, the connection ends, unless the service has ended the watcher."""
         self._hangs = self._is_connected
-        self._later(min(seconds, IDLE), self.end_hang)
+        self._later(seconds, self.end_hang)
 
     def end_hang(self) -> None:
-        """The watcher notices that the connection hangs, if it does, and asks for a pass."""
+        """The connection ends if it hangs."""
         if self._hangs:
-            self._last = None
-            self._report(NotWatched("the API server has sent nothing", look_now=True))
             self.cut(0.0)
+
+    def _show_life(self) -> None:
+        """Writes an empty line again and again: for a bookmark, or during a pause."""
+        if not self._hangs:
+            self.write(b"")
+        if not self.is_killed:
+            self.service.world.later(SIGN_PERIOD, self._show_life)
 
     def repeat(self) -> None:
         """The API server sends the Node again, although it has not changed."""

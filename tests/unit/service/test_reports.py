@@ -73,6 +73,7 @@ def test_an_error_is_logged_once_and_recovered_when_all_have_ended(
         reports.log_metrics(metrics)
     for _ in range(2):
         reports.log_unavailable(["there are no device events"])
+        reports.log_watcher_end("the watcher has ended unexpectedly")
     assert [line.removeprefix("capacityd: ") for line in capfd.readouterr().err.splitlines()] == [
         "no room",
         "nobody there",
@@ -80,4 +81,5 @@ def test_an_error_is_logged_once_and_recovered_when_all_have_ended(
         "it is full; make room",
         "the error of the metrics file /m has ended",
         "there are no device events; a reconcile pass looks for changes once a minute",
+        "the watcher has ended unexpectedly; the next pass starts it again",
     ]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import select
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from capacityd.service.watcher_process import WatcherProcess
+from capacityd.model.messages import NotWatched
+from capacityd.service.surroundings import REAL
+from capacityd.service.watcher_process import SILENCE, WatcherProcess
 from tests.support.forked import forked
 
 DEADLINE_MS = 20_000
@@ -48,6 +51,25 @@ def test_the_service_learns_whether_the_node_is_watched(
         return result
 
     assert forked(learned) == (is_watched, reason, looks_now)
+
+
+@pytest.mark.parametrize("script", [f"{SEEN}; kill -STOP $$", "echo; exec sleep 60"])
+def test_a_watcher_that_is_silent_is_ended(script: str) -> None:
+    """It hangs, or the API server does. Any line is a sign of life."""
+    now = [0.0]
+
+    def learned() -> tuple[str, list[int]]:
+        watcher = WatcherProcess(["/bin/sh", "-c", script], replace(REAL, monotonic=lambda: now[0]))
+        watcher.watch("{}")
+        now[0] = 9.0
+        wait(watcher)
+        assert watcher.read_messages() is None
+        assert watcher.silent_at == 9.0 + SILENCE
+        now[0] = 9.0 + SILENCE
+        assert watcher.read_messages() == NotWatched("the watcher has received nothing for 65 s", look_now=True)
+        return watcher.not_watched_because, watcher.pids
+
+    assert forked(learned) == ("the watcher has received nothing for 65 s", [])
 
 
 def test_the_watcher_gets_what_to_watch_and_is_replaced_only_if_that_changes(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import TypeAlias
 
 from capacityd.model.key import Key
 from capacityd.model.node import ConditionReason, NodeState
@@ -16,7 +17,7 @@ from capacityd.model.waits import Wait, WaitReason
 from capacityd.reconcile.condition import condition_of
 from capacityd.reconcile.decide import decide
 from capacityd.reconcile.decision import Decision, Entry
-from capacityd.reconcile.denial import THE_ANNOTATION, sent_text
+from capacityd.reconcile.denial import THE_ANNOTATION, THE_CONDITION, sent_text
 from capacityd.reconcile.inputs import Inputs
 from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.patch import patch_of_numbers, with_condition, with_hash
@@ -25,36 +26,19 @@ from capacityd.reconcile.proof import troubles_of
 _OVERWRITTEN = "another writer keeps changing what is published; another capacityd, on another machine, is one"
 """The text contains no numbers. If it did, two agents would keep replacing each other's condition."""
 
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The part of a plan that may be written."""
-
-    keys: frozenset[Key] | None = None
-    """The keys whose numbers may be written, even if they were denied; None for all keys that are not denied."""
-    has_rest: bool = True
-    """Whether the hash of the configuration, and the other keys' entries in the annotation, may be written."""
-    has_condition: bool = True
-    """Whether the condition may be written."""
-
-    def contains(self, key: Key) -> bool:
-        """Whether the part names the key, so that its number may be written even if it was denied."""
-        return self.keys is not None and key in self.keys
-
-
-WHOLE = Part()
-"""Everything except what is denied. A pass first tries to write this part, in one patch."""
+Names: TypeAlias = Collection[str] | None
+"""The names of what may be written, even if it was denied, as in Memory.denied; None for all that is not denied."""
 
 
 def make_plan(
-    node: NodeState, device_plugins: Collection[str] | None, memory: Memory, inputs: Inputs, part: Part = WHOLE
+    node: NodeState, device_plugins: Collection[str] | None, memory: Memory, inputs: Inputs, names: Names = None
 ) -> Plan:
     """Makes the plan.
 
     device_plugins: the names that device plugins have registered; None if their list is unreadable. memory: the memory
     of this Node (Memory.of_node()).
     """
-    decisions = _decisions(node, device_plugins, memory, inputs, part)
+    decisions = _decisions(node, device_plugins, memory, inputs, names)
     changes = tuple(decision.change for decision in decisions)
     waits = [decision.wait for decision in decisions if decision.wait]
     if device_plugins is None and any(change.action is Action.REFUSE for change in changes):
@@ -69,15 +53,15 @@ def make_plan(
         due=tuple(decision.entry.key for decision in decisions if decision.is_due),
     )
     explained = [decision.trouble for decision in decisions if decision.trouble]
-    plan = _with_patch(plan, explained, memory, inputs, part)
+    plan = _with_patch(plan, explained, memory, inputs, names)
     has_writes = plan.patch is not None or bool(plan.due)
-    if part is WHOLE and has_writes and inputs.uptime < memory.limited_until:
+    if names is None and has_writes and inputs.uptime < memory.limited_until:
         return _limited(plan, Wait(memory.limited_until, WaitReason.RATE_LIMIT), inputs.uptime)
     return plan
 
 
 def _decisions(
-    node: NodeState, device_plugins: Collection[str] | None, memory: Memory, inputs: Inputs, part: Part
+    node: NodeState, device_plugins: Collection[str] | None, memory: Memory, inputs: Inputs, names: Names
 ) -> list[Decision]:
     """The decisions about all configured and published keys. Labels come last, because they follow their resources."""
     before = memory.published_on(node)
@@ -101,7 +85,7 @@ def _decisions(
             is_plugins=is_plugins(key),
             is_reconfigured=is_reconfigured,
         )
-        return _allowed(decide(entry, inputs), memory, inputs.uptime, part)
+        return _allowed(decide(entry, inputs), memory, inputs.uptime, names)
 
     keys = sorted({*inputs.configured_keys, *before})
     resources = [decision(key, inputs.readings.get(key.name)) for key in keys if not key.is_label]
@@ -125,14 +109,14 @@ def _label_reading(label: Key, published: Mapping[str, int | None], inputs: Inpu
     return Absent(f"{label.name} is not published") if number is None else Quantity(number)
 
 
-def _allowed(decision: Decision, memory: Memory, uptime: float, part: Part) -> Decision:
-    """The decision. Its action becomes DENY or HOLD if the change is denied, or is not in this part of the plan."""
+def _allowed(decision: Decision, memory: Memory, uptime: float, names: Names) -> Decision:
+    """The decision. Its action becomes DENY or HOLD if the change is denied, or may not be written now."""
     key, published = decision.entry.key, decision.entry.published
     decision = replace(decision, trouble=decision.trouble or _denied_reduction(decision, memory))
-    if part.contains(key):
+    if names is not None and str(key) in names:
         return decision
     if not decision.action.writes:
-        return decision if part.has_rest else replace(decision, published=published)
+        return decision if _contains(names, THE_ANNOTATION) else replace(decision, published=published)
     if why := _why_denied(decision, memory, uptime):
         denial = memory.denied.get(str(key))
         return replace(
@@ -143,9 +127,14 @@ def _allowed(decision: Decision, memory: Memory, uptime: float, part: Part) -> D
             trouble=decision.trouble or Trouble(ConditionReason.DENIED, why, key),
             is_due=denial is not None and not denial.holds(sent_text(decision.change), uptime),
         )
-    if part.keys is None:
+    if names is None:
         return decision
     return replace(decision, instead=Action.HOLD, published=published)
+
+
+def _contains(names: Names, name: str) -> bool:
+    """Whether this may be written. names: see make_plan()."""
+    return names is None or name in names
 
 
 def _denied_reduction(decision: Decision, memory: Memory) -> Trouble | None:
@@ -169,7 +158,7 @@ def _why_denied(decision: Decision, memory: Memory, uptime: float) -> str:
     return ""
 
 
-def _with_patch(plan: Plan, explained: list[Trouble], memory: Memory, inputs: Inputs, part: Part) -> Plan:
+def _with_patch(plan: Plan, explained: list[Trouble], memory: Memory, inputs: Inputs, names: Names) -> Plan:
     """The plan with its patch, and with the troubles that remain after the patch. explained: see troubles_of()."""
     node = plan.node
     patch = patch_of_numbers(plan, memory, inputs.uptime)
@@ -185,9 +174,9 @@ def _with_patch(plan: Plan, explained: list[Trouble], memory: Memory, inputs: In
     troubles = troubles_of(after, inputs, explained, held)
     plan = replace(plan, troubles=troubles)
     if plan.changes or node.conditions or inputs.configuration_errors:
-        if part.has_rest:
+        if _contains(names, THE_ANNOTATION):
             patch = with_hash(patch, node, memory, inputs)
-        if part.has_condition:
+        if _contains(names, THE_CONDITION):
             patch = with_condition(patch, node, condition_of(troubles, inputs.now), memory, inputs)
     return plan if patch.is_empty else replace(plan, patch=patch)
 

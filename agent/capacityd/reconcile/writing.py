@@ -12,12 +12,7 @@ from capacityd.model.plan import Change, Plan
 from capacityd.reconcile.denial import THE_ANNOTATION, THE_CONDITION, condition_text, sent_text
 from capacityd.reconcile.inputs import Inputs
 from capacityd.reconcile.memory import Memory
-from capacityd.reconcile.plan import Part, make_plan
-
-_REST = Part(frozenset())
-"""No numbers: only the annotation, the hash of the configuration and the condition."""
-_REST_OF_ANNOTATION = Part(frozenset(), has_condition=False)
-"""Only the annotation and the hash of the configuration."""
+from capacityd.reconcile.plan import make_plan
 
 
 class Writing:
@@ -60,66 +55,37 @@ class Writing:
             return plan.with_written(self.written)
         denied_before = self._denials()
         why = self._send(plan)
-        rejected = tuple(change.key for change in plan.written_changes) if why else ()
-        # The patch of these keys leaves out the condition, which may be what the API server has rejected.
-        if rejected and not self._write_keys(rejected):
-            self._isolate(rejected)
-        self._write_due()
+        if why and plan.written_changes:
+            self._write_parts(tuple(str(change.key) for change in plan.written_changes))
+        for key in plan.due:
+            if key.is_label and Key(key.name) in plan.due:  # it was tried after its resource
+                continue
+            for each in (key,) if key.is_label else (key, key.label):
+                self._write_parts((str(each),))
         if why or self._denials() != denied_before:
-            self._write_rest()
-            plan = self._plan(_REST)
+            # The condition comes last, because it reports what was denied.
+            self._write_parts((THE_ANNOTATION, THE_CONDITION))
+            plan = self._plan((THE_ANNOTATION, THE_CONDITION))
         return plan.with_written(self.written)
-
-    def _write_due(self) -> None:
-        """Tries each denied change that is due, alone. After a resource is written, its label is tried, too."""
-        tried: set[Key] = set()
-        while due := set(self._plan(_REST).due) - tried:
-            key = min(due)
-            tried.add(key)
-            if self._write_keys((key,)) and not key.is_label:
-                tried.add(key.label)
-                self._write_keys((key.label,))
-
-    def _isolate(self, keys: tuple[Key, ...]) -> None:
-        """Halves these keys, whose patch was rejected, until each denied key is alone and all others are written."""
-        if len(keys) == 1:
-            return
-        middle = len(keys) // 2
-        for half in (keys[:middle], keys[middle:]):
-            if not self._write_keys(half):
-                self._isolate(half)
 
     def _denials(self) -> object:
         """The denials that the condition reports."""
         return {name: denial for name, denial in self.memory.denied.items() if name != THE_CONDITION}
 
-    def _plan(self, part: Part) -> Plan:
-        return make_plan(self.state, self._device_plugins, self.memory, self._inputs, part)
+    def _plan(self, names: tuple[str, ...]) -> Plan:
+        return make_plan(self.state, self._device_plugins, self.memory, self._inputs, names)
 
-    def _write_keys(self, keys: Collection[Key]) -> bool:
-        """Writes the numbers of these keys and their entries in the annotation. Returns whether they were accepted."""
-        plan = self._plan(Part(frozenset(keys), has_rest=False, has_condition=False))
-        unchanged = set(keys) - {change.key for change in plan.written_changes}
-        # For example, the label of a denied resource does not change.
-        self.memory = self.memory.without_denials_of(map(str, unchanged))
+    def _write_parts(self, names: tuple[str, ...]) -> None:
+        """Writes what has these names in one patch. If it is rejected, writes each half, until each denied name is
+        alone. names: as in Memory.denied."""
+        plan = self._plan(names)
         why = self._send(plan)
-        if why:
-            for change in plan.written_changes:
-                self.memory = self.memory.with_denied(str(change.key), sent_text(change), why, self._uptime)
-        return not why
-
-    def _write_rest(self) -> None:
-        """Writes the annotation and the condition in one patch or, if the patch is rejected, each in its own patch."""
-        plan = self._plan(_REST)
-        why = self._send(plan)
-        if why and plan.patch is not None and plan.patch.annotations:
-            if why_annotation := self._send(self._plan(_REST_OF_ANNOTATION)):
-                self.memory = self.memory.with_denied(THE_ANNOTATION, THE_ANNOTATION, why_annotation, self._uptime)
-            plan = self._plan(_REST)
-            why = self._send(plan)
-        if why and plan.patch is not None and plan.patch.condition is not None:
-            sent = condition_text(plan.patch.condition)
-            self.memory = self.memory.with_denied(THE_CONDITION, sent, why, self._uptime)
+        if why and len(names) > 1:
+            middle = len(names) // 2
+            self._write_parts(names[:middle])
+            self._write_parts(names[middle:])
+        elif why:
+            self.memory = self.memory.with_denied(names[0], _sent(plan, names[0]), why, self._uptime)
 
     def _send(self, plan: Plan) -> str:
         """Sends the plan's patch, if there is one. Returns why the API server rejects it; "" if it does not."""
@@ -142,3 +108,10 @@ class Writing:
         self.written |= {change.key: change for change in accepted}
         self.state = stored
         return ""
+
+
+def _sent(plan: Plan, name: str) -> str:
+    """What the plan's patch contains under a name, as in Denial.sent."""
+    if plan.patch is not None and plan.patch.condition is not None:
+        return condition_text(plan.patch.condition)
+    return next((sent_text(change) for change in plan.written_changes), name)

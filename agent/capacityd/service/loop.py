@@ -22,7 +22,6 @@ from capacityd.service.service_lock import ServiceLock
 from capacityd.service.surroundings import REAL, Surroundings
 from capacityd.service.watcher_process import WatcherProcess
 from capacityd.service.worker_process import WorkerProcess
-from capacityd.service.worker_slot import WorkerSlot
 
 WORKER_TIMEOUT_BASE = 180.0  # seconds that a worker may run, in addition to the time that its detectors may take
 COMPARE_PERIOD = 60.0  # seconds between two looks for changed files and a changed Node, in case an event was lost
@@ -52,7 +51,7 @@ class Service:
         self._sources = around.open_sources(self._reports.log_unavailable)
         self._compare_at = self._around.monotonic() + COMPARE_PERIOD
         self._watcher = WatcherProcess(watcher_command, around)
-        self._slot = WorkerSlot(worker_command, around)
+        self._worker = WorkerProcess(worker_command, around)
         self._worker_timeout = WORKER_TIMEOUT_BASE
         self._longest_wait = watchdog_timeout() / 2  # in seconds; sd_watchdog_enabled(3) recommends half of the timeout
         self._is_ready = False  # whether systemd was told that the service is ready
@@ -68,7 +67,7 @@ class Service:
 
     def turn(self) -> int | None:
         """Waits once, and handles what has happened. Returns the exit status if the service must end."""
-        if self._slot.is_free:
+        if not self._worker.is_busy:
             if not self._lock.is_held():  # only systemd can recreate the folder
                 message = f"{self._lock.path} is gone; the service exits so that systemd recreates it"
                 log(Priority.ERROR, message, EntryKind.DEGRADED)
@@ -83,12 +82,11 @@ class Service:
             self._compare_at = self._around.monotonic() + COMPARE_PERIOD
             reasons |= self._sources.compare()
             self._watcher.comparison.request()
-        if self._slot.worker is not None:
-            self._attend_worker(self._slot.worker, ready)
+        self._attend_worker(ready)
         if signals & _STOP:
             sd_notify("STOPPING=1")
             self._watcher.stop()
-            self._slot.kill()
+            self._worker.kill()
             return 0
         now = self._around.monotonic()
         if signal.SIGHUP in signals:
@@ -113,15 +111,15 @@ class Service:
                 self._schedule.notify(self._sources.prepare_pass(), now)
                 self._give_job(Job.RECONCILE, reasons)
             elif self._watcher.pids and self._schedule.wakes_at() <= now + DEBOUNCE:  # the pass will send a request
-                self._slot.start_early()
+                self._worker.start_early()
 
     def _give_job(self, job: Job, reasons: frozenset[PassReason]) -> None:
         unchanged = self._watcher.comparison.is_unchanged
         request = JobRequest(job, reasons, memory=self._memory, node_unchanged=unchanged)
         try:
-            self._slot.give(request, self._worker_timeout, spared=self._watcher.pids)
+            self._worker.give(request, self._worker_timeout, spared=self._watcher.pids)
         except OSError as e:  # out of memory, processes or file descriptors
-            self._on_worker_exit(job, None, how_it_ended=f"could not be started: {e.strerror}")
+            self._on_job_end(job, f"could not be started: {e.strerror}")
         else:
             self._write_status_file()
 
@@ -131,9 +129,9 @@ class Service:
         for fd in (self._signals.fileno(), *self._sources.filenos()):
             poll.register(fd, select.POLLIN)
         self._watcher.register(poll)
-        self._slot.register(poll)
-        until = min(self._slot.wakes_at, self._watcher.silent_at, self._compare_at)
-        if self._slot.is_free:
+        self._worker.register(poll)
+        until = min(self._worker.wakes_at, self._watcher.silent_at, self._compare_at)
+        if not self._worker.is_busy:
             until = min(until, self._next_worker_at())
         seconds = min(max(0.0, until - self._around.monotonic()), self._longest_wait)
         return self._around.wait(poll, seconds)
@@ -161,8 +159,9 @@ class Service:
             if not self._watcher.pids:
                 self._reports.log_watcher_end(failure.reason)
 
-    def _attend_worker(self, worker: WorkerProcess, ready: set[int]) -> None:
+    def _attend_worker(self, ready: set[int]) -> None:
         """Reads the worker's messages, and handles its end. ready: the file descriptors that can be read."""
+        worker = self._worker
         last_activity = worker.slow_activity
         how_it_ended = worker.attend(ready, spared=self._watcher.pids)
         if worker.probed and not self._is_ready:  # the machine has been read for the first time
@@ -172,23 +171,20 @@ class Service:
             self._on_check_result(check, self._around.monotonic())
             self._report_result("")
         if how_it_ended is not None:
-            self._slot.worker = None
             if worker.job is not None:  # a worker without a job was not needed
-                self._on_worker_exit(worker.job, worker, how_it_ended=how_it_ended)
+                self._on_job_end(worker.job, how_it_ended)
         elif worker.slow_activity is not last_activity:
             self._write_status_file()
 
-    def _on_worker_exit(self, job: Job, worker: WorkerProcess | None, *, how_it_ended: str) -> None:
-        """Handles the result of a worker that has ended.
-
-        worker: None if it could not be started. how_it_ended: the error message if the worker sent no result.
-        """
+    def _on_job_end(self, job: Job, how_it_ended: str) -> None:
+        """Handles the result of a job. how_it_ended: the error message if the worker sent no result."""
         now = self._around.monotonic()
-        result = worker.result if worker else None
+        worker = self._worker
+        result = worker.result
         if job is Job.CHECK:
             failed = result if isinstance(result, CheckResult) else CheckResult(error=how_it_ended)
             self._on_check_result(failed, now)
-        elif worker and isinstance(result, PassResult):
+        elif isinstance(result, PassResult):
             self._on_pass_result(result, now)
             if worker.node_to_watch:
                 self._note_watch(self._watcher.watch(worker.node_to_watch.target))
@@ -243,11 +239,11 @@ class Service:
     def _write_status_file(self) -> None:
         """Writes service.json, for `capacityd status`."""
         until_pass = max(0.0, self._schedule.wakes_at() - self._around.monotonic())
-        is_running = not self._slot.is_free or until_pass <= DEBOUNCE
+        is_running = self._worker.is_busy or until_pass <= DEBOUNCE
         self._reports.write_status_file(
             next_pass_in=0.0 if is_running else until_pass,
             running=is_running,
             overdue_after=self._worker_timeout + COMPARE_PERIOD,
-            worker=self._slot.worker,
+            worker=self._worker,
             watcher=self._watcher,
         )

@@ -84,7 +84,7 @@ class Reports:
         next_pass_in: float,
         overdue_after: float,
         running: bool,
-        worker: WorkerProcess | None,
+        worker: WorkerProcess,
         watcher: WatcherProcess,
     ) -> None:
         """Replaces service.json.
@@ -93,7 +93,7 @@ class Reports:
         is due, the service is stuck. running: whether a worker has a job or will soon get one.
         """
         now = time.time()
-        slow_activity = worker.slow_activity if worker else None
+        slow_activity = worker.slow_activity
         status = ServiceStatus(
             pid=os.getpid(),
             next_reconcile=now + next_pass_in,
@@ -107,7 +107,7 @@ class Reports:
             metrics_advice=self._metrics.advice,
             pass_running=running,
             slow_activity=slow_activity,
-            slow_since=now - (time.monotonic() - worker.began) if worker and slow_activity else 0.0,
+            slow_since=now - (time.monotonic() - worker.began) if slow_activity else 0.0,
             watched_since=watcher.watched_since,
             not_watched=watcher.not_watched_because,
         )

@@ -123,12 +123,12 @@ def test_any_output_of_the_worker_and_of_the_watcher_ends_nothing(tmp_path: Path
     def never_ends(output: bytes) -> None:
         path.write_bytes(output)
         worker = WorkerProcess(["/bin/cat", str(path)])
-        worker.give(JobRequest(Job.RECONCILE), timeout=60.0)
+        worker.give(JobRequest(Job.RECONCILE), timeout=60.0, spared=())
         watcher = WatcherProcess(["/bin/cat", str(path)])
         watcher.watch("{}")
         poll = select.poll()
-        poll.register(worker.fileno(), select.POLLIN)
-        while poll.poll(DEADLINE_MS) and worker.attend({worker.fileno()}, spared=()) is None:
+        worker.register(poll)
+        while (ready := poll.poll(DEADLINE_MS)) and worker.attend({fd for fd, _ in ready}, spared=()) is None:
             pass
         while watcher.pids:
             poll = select.poll()

@@ -15,11 +15,11 @@ from capacityd.worker import runtime_files
 from tests.support.forked import forked
 
 
-def written(folder: Path, reports: Reports, worker: WorkerProcess | None = None) -> ServiceStatus:
+def written(folder: Path, reports: Reports, worker: WorkerProcess) -> ServiceStatus:
     reports.write_status_file(
         next_pass_in=5.0,
         overdue_after=60.0,
-        running=worker is not None,
+        running=worker.is_busy,
         worker=worker,
         watcher=WatcherProcess([]),
     )
@@ -31,19 +31,19 @@ def written(folder: Path, reports: Reports, worker: WorkerProcess | None = None)
 def while_slow(folder: Path, reports: Reports) -> ServiceStatus:
     """The status while a worker has been reading the machine for 40 seconds."""
     worker = WorkerProcess(["/bin/sleep", "1000"])
-    worker.give(JobRequest(Job.RECONCILE), timeout=60.0)
+    worker.give(JobRequest(Job.RECONCILE), timeout=60.0, spared=())
     try:
         worker.began -= 40.0
         assert written(folder, reports, worker).slow_activity is None
         assert worker.attend(ready=(), spared=()) is None
         return written(folder, reports, worker)
     finally:
-        worker.kill(spared=())
+        worker.kill()
 
 
 def test_all_that_is_wrong_is_in_the_file(tmp_path: Path) -> None:
     reports = Reports(str(tmp_path))
-    well = written(tmp_path, reports)
+    well = written(tmp_path, reports, WorkerProcess([]))
     assert (well.error, well.configuration_errors, well.previous_active, well.metrics_error) == ("", (), False, "")
     assert (well.event_source_errors, well.slow_activity) == ((), None)
     reports.check = CheckResult(configuration_errors=("a.toml:3: x",), previous_active=True)

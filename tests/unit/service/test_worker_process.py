@@ -22,11 +22,11 @@ def ended(script: str) -> tuple[bool, CheckResult | PassResult | None, str]:
     """Whether a shell has sent Probed, its result, and how it ended if it sent none."""
     become_subreaper()
     worker = WorkerProcess(["/bin/sh", "-c", script])
-    worker.give(JobRequest(Job.RECONCILE), timeout=60.0)
+    worker.give(JobRequest(Job.RECONCILE), timeout=60.0, spared=())
     poll = select.poll()
-    poll.register(worker.fileno(), select.POLLIN)
-    while poll.poll(DEADLINE_MS):
-        how_it_ended = worker.attend({worker.fileno()}, spared=())
+    worker.register(poll)
+    while ready := poll.poll(DEADLINE_MS):
+        how_it_ended = worker.attend({fd for fd, _ in ready}, spared=())
         if how_it_ended is not None:
             return worker.probed, worker.result, how_it_ended
     pytest.fail("it does not end")
@@ -58,9 +58,10 @@ def test_a_worker_that_is_not_needed_ends(monkeypatch: pytest.MonkeyPatch) -> No
 
     def ended() -> bool:
         become_subreaper()
-        worker = WorkerProcess(["/bin/sleep", "1000"])
+        worker = WorkerProcess(["/bin/sh", "-c", "exec sleep 1000"])
+        worker.start_early()
         while worker.attend(ready=(), spared=()) is None:
-            select.select([], [], [], max(0.0, worker.wakes_at() - time.monotonic()))
+            select.select([], [], [], max(0.0, worker.wakes_at - time.monotonic()))
         return worker.job is None
 
     assert forked(ended)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 from capacityd.model.pace import LONGEST_RETRY_AFTER, SHORTEST_PAUSE, pause
 from capacityd.model.reasons import PassReason, RetryCause
@@ -24,8 +24,7 @@ DEBOUNCE_MAX = 10.0
 a new device also waits for this time."""
 
 PROMPT_DEBOUNCE = 0.1
-"""Replaces DEBOUNCE if only the Node has changed, because no hardware has to settle then. Also applies to a change of
-the Node that may end an error."""
+"""A pass starts this time after the first change of the Node, which needs no time to settle."""
 
 RESYNC_PERIOD = 3600.0  # between two passes without an event, until the configuration sets another period (resync)
 
@@ -139,28 +138,19 @@ class Schedule:
     def _events_due_at(self) -> float:
         """When the events start a pass; infinity without events."""
         times: list[float] = []
-        debounced_together: set[PassReason] = set()
-        for reason, (_, last) in self._events.items():
+        settling: list[tuple[float, float]] = []  # the times of the first and of the last event of hardware or files
+        for reason, (first, last) in self._events.items():
             held_until = self._rate.held_until(reason)
             if last < held_until:  # these events must not delay those of other kinds
                 times.append(held_until)
+            elif reason is PassReason.NODE:
+                times.append(first + PROMPT_DEBOUNCE)
             else:
-                debounced_together.add(reason)
-        if debounced_together:
-            times.append(self._debounced(debounced_together))
+                settling.append((first, last))
+        if settling:
+            first, last = min(first for first, _ in settling), max(last for _, last in settling)
+            times.append(min(last + DEBOUNCE, first + DEBOUNCE_MAX))
         return min(times, default=math.inf)
-
-    def _debounced(self, reasons: Collection[PassReason]) -> float:
-        """When the events of these reasons have been debounced."""
-        first = min(self._events[reason][0] for reason in reasons)
-        last = max(self._events[reason][1] for reason in reasons)
-        if PassReason.NODE in reasons and self.node_may_end_error:
-            # The Node has probably just been registered. The kubelet's start causes other events, which must not delay
-            # the pass.
-            return self._events[PassReason.NODE][0] + PROMPT_DEBOUNCE
-        if reasons == {PassReason.NODE}:
-            return first + PROMPT_DEBOUNCE  # another writer may change the Node all the time
-        return min(last + DEBOUNCE, first + DEBOUNCE_MAX)
 
     def pop_due(self, now: float) -> frozenset[PassReason]:
         """Returns the reasons for a pass, and clears them; an empty set if no pass is due."""

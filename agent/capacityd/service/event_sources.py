@@ -54,7 +54,6 @@ class EventSources:
         self._credential_files: set[str] = set()  # watched in addition to the files of the configuration
         self._open: dict[int, Source] = {}  # file descriptor -> source
         self._unavailable: list[str] = []  # the error of each source that could not be opened
-        self._awaits_udev = False  # whether the sources must be opened again once udev runs
         self._reopen()
 
     def watch(self, config: ServiceConfig) -> None:
@@ -85,19 +84,15 @@ class EventSources:
 
     def _files(self) -> dict[str, PassReason]:
         """The files to watch: path -> the reason for a pass when the file changes."""
-        files = {**dict.fromkeys(self._credential_files, PassReason.CONFIG), **self._config.files}
-        if self._awaits_udev:
-            files[UDEV] = PassReason.DEVICES  # udev creates this socket when it starts
-        return files
+        return {**dict.fromkeys(self._credential_files, PassReason.CONFIG), **self._config.files}
 
     def _reopen(self) -> None:
         for source in self._open.values():
             source.close()
         self._open = {}
         self._unavailable = []
-        self._awaits_udev = bool(self._config.subsystems) and not os.path.exists(UDEV)
-        if self._awaits_udev:
-            # libudev looks for udev only when a monitor starts, so a new monitor is needed once udev runs.
+        if self._config.subsystems and not os.path.exists(UDEV):
+            # libudev looks for udev only when a monitor starts, so compare() starts another one.
             self._unavailable.append("udev is not running: there are no device events")
         for opener in self._openers():
             try:
@@ -128,11 +123,7 @@ class EventSources:
 
     def drain(self, ready: Collection[int]) -> set[PassReason]:
         """Reads the events of these file descriptors. Returns the reasons for a pass; a suspend is one of them."""
-        return (
-            self._collect(self._open[fd].drain for fd in self._open.keys() & ready)
-            | self._reopen_for_udev()
-            | self._drain_suspends()
-        )
+        return self._collect(self._open[fd].drain for fd in self._open.keys() & ready) | self._drain_suspends()
 
     def compare(self) -> set[PassReason]:
         """Looks for changes of the watched files that caused no event. Returns the reasons for a pass.
@@ -140,7 +131,7 @@ class EventSources:
         If a source was not open, DEVICES is one of the reasons, because only a pass can notice the changes that the
         source would have reported.
         """
-        reasons = self._collect(source.compare for source in self._file_events()) | self._reopen_for_udev()
+        reasons = self._collect(source.compare for source in self._file_events())
         if self._unavailable:
             self._reopen()
             reasons.add(PassReason.DEVICES)
@@ -167,13 +158,6 @@ class EventSources:
         last = self._suspended_seconds
         self._suspended_seconds = suspended_seconds()
         return {PassReason.RESUME} if self._suspended_seconds - last > _MIN_SUSPEND else set()
-
-    def _reopen_for_udev(self) -> set[PassReason]:
-        """If udev runs now and did not before, opens the sources again and returns the reason for a pass."""
-        if not self._awaits_udev or not os.path.exists(UDEV):
-            return set()
-        self._reopen()
-        return {PassReason.DEVICES}
 
 
 class Signals:

@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from capacityd import __version__
 from capacityd.model.errors import NodeError, NodeUnreachable
-from capacityd.model.node import Event, Node, Patch
+from capacityd.model.node import CONDITION, Condition, Event, Node, Patch
 from capacityd.node import Machine, client, open_node
 from capacityd.node.documents.node import node_state
-from capacityd.node.documents.patch import patch_document
 from tests.support.nodes import UID, node
 from tests.support.server import SILENCE, Request, Script, Server, answer, failure, review, serve
 from tests.unit.node.test_credentials import config, written
@@ -81,7 +81,15 @@ def test_each_call_sends_its_request(opened: Open) -> None:
         assert api_node.identify() == "n1"
         state = api_node.read()
         assert state.capacity == {"cpu": "4"}
-        assert api_node.write(PATCH) == state
+        condition = Condition("True", "Published", "fine", heartbeat=1.0, transition="2026-01-02T03:04:05Z")
+        numbers = {"example.com/x": 4, "example.com/y": None}
+        changes: dict[str, Any] = {
+            "capacity": numbers,
+            "allocatable": numbers,
+            "labels": {"x": 4, "z": None},
+        }
+        changes |= {"annotations": {"a": "b", "c": None}, "removes_conditions": True, "condition": condition}
+        assert api_node.write(Patch(UID, "7", **changes)) == state
         api_node.report(EVENT, state)
     assert [(r.method, r.path) for r in server.received] == [
         ("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews"),
@@ -94,7 +102,22 @@ def test_each_call_sends_its_request(opened: Open) -> None:
         assert request.headers["user-agent"] == f"capacityd/{__version__}"
     patch = server.received[2]
     assert patch.headers["content-type"] == "application/strategic-merge-patch+json"
-    assert json.loads(patch.body) == patch_document(PATCH), "the null of a removal arrives too"
+    texts = {"example.com/x": "4", "example.com/y": None}
+    stamp = {"lastHeartbeatTime": "1970-01-01T00:00:01Z", "lastTransitionTime": "2026-01-02T03:04:05Z"}
+    published = {"type": CONDITION, "status": "True", "reason": "Published", "message": "fine", **stamp}
+    assert json.loads(patch.body) == {
+        "metadata": {
+            "uid": UID,
+            "resourceVersion": "7",
+            "annotations": {"a": "b", "c": None},
+            "labels": {"x": "4", "z": None},
+        },
+        "status": {
+            "capacity": texts,
+            "allocatable": texts,
+            "conditions": [{"$patch": "delete", "type": CONDITION}, published],
+        },
+    }
     event = json.loads(server.received[3].body)
     assert event["involvedObject"] == {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": state.uid}
     assert (event["source"], event["type"]) == ({"component": "capacityd", "host": "n1"}, "Normal")

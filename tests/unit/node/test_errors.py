@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import ssl
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -194,6 +195,29 @@ def test_no_response_is_unreachable_with_its_cause(error: Exception, expected: s
     assert f"in {ACCESS.kubeconfig}" in str(explained)
     assert ACCESS.server not in str(explained)
     assert str(explained).isprintable()
+
+
+CLOCK = "a certificate that cannot be trusted (why). Is this machine's clock right?"
+
+
+@pytest.mark.parametrize(
+    ("code", "authority", "expected"),
+    [
+        (62, "ca", "presented a certificate for other names, or without subjectAltName. Is its address right?"),
+        (64, "ca", "presented a certificate for other names, or without subjectAltName. Is its address right?"),
+        (9, "ca", CLOCK),
+        (10, None, CLOCK),
+        (20, "ca", "cannot be trusted (why). Is the certificate-authority in the same file that of this cluster?"),
+        (20, None, "cannot be trusted (why). The file names no certificate-authority; add the cluster's"),
+    ],
+)
+def test_a_certificate_that_is_not_trusted_has_advice(code: int, authority: str | None, expected: str) -> None:
+    """test_certificates.py has what OpenSSL refuses."""
+    error = ssl.SSLCertVerificationError(1, "a name of the certificate")
+    error.verify_code, error.verify_message = code, "why"
+    explained = from_transport_error(caused(error), replace(ACCESS, authority=authority))
+    assert type(explained) is NodeUnauthorized
+    assert str(explained).endswith(expected)
 
 
 def test_a_loop_of_causes_ends() -> None:

@@ -53,7 +53,7 @@ def parse(
         problems += _merge(place, document, merged)
     broken = {**merged.broken}
     values: dict[str, dict[str, Any]] = {}
-    origins: dict[str, str] = {}
+    origins: dict[tuple[str, str], str] = {}
     settings: dict[str, Any] = {}
     for (table, key), (place, raw) in merged.settings.items():
         setting = SETTINGS_TABLES[table].get(key)
@@ -67,7 +67,7 @@ def parse(
         else:
             settings[key] = value
             values.setdefault(table, {})[key] = raw
-            origins[f"{table}.{key}"] = place.file
+            origins[table, key] = place.file
     resources = []
     warnings: list[Problem] = []
     for name, (place, raw) in merged.resources.items():
@@ -80,12 +80,12 @@ def parse(
             resources.append(resource)
             warnings += hints(resource, place)
             values.setdefault("resources", {})[name] = raw
-            origins[place.resource] = place.file  # place.resource: such as resources."example.com/dongle"
-    observing_file = _file_meant_to_observe(problems, texts, valid_file=origins.get("kubernetes.observe"))
+            origins["resources", name] = place.file
+    observing_file = _file_meant_to_observe(problems, texts, valid_file=origins.get(("kubernetes", "observe")))
     if observing_file is not None:  # fail safe: with observe = true, nothing is written to the Node
         settings["observe"] = True
         values.setdefault("kubernetes", {})["observe"] = True
-        origins["kubernetes.observe"] = observing_file
+        origins["kubernetes", "observe"] = observing_file
     config = Config(
         resources=tuple(resources),
         settings=Settings(**settings),

@@ -90,8 +90,8 @@ class Loaded:
     """The paths of the files that were read, in the order of merging."""
     values: Mapping[str, Mapping[str, Any]]
     """The valid values of these files: table -> key -> TOML value."""
-    origins: Mapping[str, str]
-    """TABLE.KEY of each value -> the file with the value."""
+    origins: Mapping[tuple[str, str], str]
+    """Table and key of each value -> the file with the value."""
     folders: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
     """Path of each searched folder -> the names of its files that are read; None if there is no such folder."""
     skipped: tuple[str, ...] = ()
@@ -112,8 +112,6 @@ class Place:
     text: str = ""
     """The text of the file, for the lines of the problems."""
     path: tuple[Step, ...] = ()
-    resource: str = ""
-    """The header of the resource that contains this table, as in TOML; "" outside of resources."""
     problems: list[Problem] = field(default_factory=list)
     private: bool = False
     """Whether some users may not read the file."""
@@ -133,8 +131,7 @@ class Place:
 
     def of_resource(self, name: str) -> Place:
         """The place of a resource's table, with its own list of problems. This place must be the table "resources"."""
-        place = self.below(name)
-        return replace(place, resource=place.table, problems=[])
+        return replace(self.below(name), problems=[])
 
     def problem(self, key: str, message: str, *, warning: bool = False) -> Problem:
         """A problem at a key, or at the whole table if the key is "". Does not collect the problem."""
@@ -162,7 +159,9 @@ class Place:
             if key in keys:
                 return f"belongs in [{table}]: move it below that header"
         if is_resource_key(key):
-            return f"belongs to a resource: move it to the lines directly below [{self.resource or EXAMPLE}]"
+            is_in_resource = len(self.path) > 1 and self.path[0][0] == "resources"
+            header = replace(self, path=self.path[:2]).table if is_in_resource else EXAMPLE
+            return f"belongs to a resource: move it to the lines directly below [{header}]"
         return ""
 
     def parse(self, key: str, parser: Callable[[object], _T], raw: object) -> _T | None:

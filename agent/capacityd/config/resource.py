@@ -15,7 +15,7 @@ from capacityd.schema.config import Resource
 from capacityd.schema.device import Detector, DeviceDetector, ValueDetector
 from capacityd.schema.setting_types import Setting
 from capacityd.schema.toml_values import describe_toml_value
-from capacityd.schema.units import UNITS, Unit, expected_unit
+from capacityd.schema.units import UNITS, expected_unit
 from capacityd.schema.value_types import Amount
 
 _DEVICE_KEYS = ("except", "slots", "measure", "unit", "fallback")
@@ -157,7 +157,7 @@ def _measure_type(measure: object, detector: DeviceDetector, place: Place) -> Am
     return Amount("number")
 
 
-def _unit(raw: Mapping[str, object], *, measure_type: Amount, place: Place) -> Unit | None:
+def _unit(raw: Mapping[str, object], *, measure_type: Amount, place: Place) -> str | None:
     """The unit of the quantity; None for a plain number. Reports a missing or invalid unit, and returns None."""
     measure = raw["measure"]
     units = UNITS[measure_type.dimension]
@@ -173,5 +173,5 @@ def _unit(raw: Mapping[str, object], *, measure_type: Amount, place: Place) -> U
     elif unit not in units:
         place.report("unit", f'unknown unit "{unit}"; {expected_unit(unit, units)}')
     else:
-        return Unit(unit, factor=units[unit])
+        return unit
     return None

@@ -205,7 +205,7 @@ def _contribution(
             measured = resource.fallback
             note = f"fallback: {e}"
     share = measured * resource.slots
-    factor = resource.unit.factor if resource.unit else 1
+    factor = resource.base_units
     amount = share // factor if share % factor == 0 else round(share / factor, 3)
     return Contribution(device.name, amount, note=note, detail=detail), share
 
@@ -235,7 +235,7 @@ def _quantity(
         return Unknown(f"{value} is more than Kubernetes can count{advice}", Cause.TOO_LARGE)
     warning = ""
     if value <= 0 and resource.reduced(shares) != 0:  # there are devices, but not more than the reserve
-        unit = f" {resource.unit.name}" if resource.unit else ""
+        unit = f" {resource.unit}" if resource.unit else ""
         warning = f"less than 1{unit} remains after the reserve, so 0 is published"
     seconds = [contribution.valid_for for contribution in contributions if contribution.valid_for is not None]
     shown = contributions if explain else [replace(contribution, detail="") for contribution in contributions]

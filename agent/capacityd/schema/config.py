@@ -18,7 +18,7 @@ from capacityd.schema.setting_types import (
     duration,
     file_path,
 )
-from capacityd.schema.units import Unit
+from capacityd.schema.units import FACTORS
 
 _NO_RESERVE = Reserve()
 REDUCTIONS: Mapping[str, Callable[[Sequence[int]], int]] = {"sum": sum, "min": min, "max": max}
@@ -48,7 +48,7 @@ class Resource:
     when: tuple[KeyMatcher, ...] = ()
     """Tests of the machine. If one does not match, the resource is absent."""
     measure: str | None = None  # None: the devices are counted
-    unit: Unit | None = None  # None: the quantity is a plain number
+    unit: str | None = None  # None: the quantity is a plain number
     reduce: str = "sum"  # a key of REDUCTIONS
     slots: int = 1  # pods that can share one device
     reserve: Reserve = _NO_RESERVE
@@ -71,10 +71,15 @@ class Resource:
         shares: the devices' shares, in base units.
         """
         total = self.reduced(shares)
-        factor = self.unit.factor if self.unit else 1
+        factor = self.base_units
         part, whole = self.reserve.share
         # total * (1 - part / whole) / factor - units, in whole numbers. Only the result is rounded.
         return (total * (whole - part) - self.reserve.units * factor * whole) // (factor * whole)
+
+    @property
+    def base_units(self) -> int:
+        """The number of base units in the resource's unit: 10**6 for "MHz", 1 for a plain number."""
+        return FACTORS[self.unit] if self.unit else 1
 
     def has_test(self, key: str) -> bool:
         """Whether a table of the resource or of its `except` tests this key."""

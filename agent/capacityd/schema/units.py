@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Dimension: TypeAlias = Literal["size", "speed", "frequency", "number"]
@@ -19,16 +18,10 @@ UNITS: Mapping[Dimension, Mapping[str, int]] = {
 }
 """Dimension -> unit -> number of base units. The base unit comes first: B, bit/s, Hz. A plain number has no unit."""
 
+FACTORS: Mapping[str, int] = {unit: factor for units in UNITS.values() for unit, factor in units.items()}
+"""Unit -> number of base units."""
+
 _AMOUNT = re.compile(r"([0-9]{1,20})(?:\.([0-9]{1,20}))?\s*([A-Za-z/]*)")
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """A unit of measure."""
-
-    name: str
-    factor: int
-    """Number of base units in this unit."""
 
 
 def is_amount(text: str) -> bool:

@@ -105,7 +105,7 @@ def test_files_count_in_their_order(tmp_path: Path) -> None:
     configuration = load_files(tmp_path, {path: resource("all", n) for n, path in enumerate(order)})
     assert read_files(configuration, tmp_path) == order
     assert quantities(configuration) == {"all": 6}
-    assert configuration.origins == {'resources."example.com/all"': str(tmp_path / ETC / "40-b.toml")}
+    assert configuration.origins == {("resources", "example.com/all"): str(tmp_path / ETC / "40-b.toml")}
     assert configuration.config.resources[0].source == str(tmp_path / ETC / "40-b.toml")
 
 
@@ -158,10 +158,10 @@ def test_settings_merge_key_by_key(tmp_path: Path) -> None:
     settings = configuration.require().settings
     assert (settings.kubeconfig, settings.node_name, settings.observe, settings.condition) == ("/b", "n", False, False)
     assert {key: os.path.relpath(file, tmp_path) for key, file in configuration.origins.items()} == {
-        "kubernetes.kubeconfig": MAIN,
-        "kubernetes.observe": f"{ETC}/1x.toml",
-        "kubernetes.node_name": MAIN,
-        "kubernetes.condition": f"{ETC}/1x.toml",
+        ("kubernetes", "kubeconfig"): MAIN,
+        ("kubernetes", "observe"): f"{ETC}/1x.toml",
+        ("kubernetes", "node_name"): MAIN,
+        ("kubernetes", "condition"): f"{ETC}/1x.toml",
     }
 
 

@@ -14,13 +14,12 @@ from capacityd.host.recording.replay import RecordedHost
 from capacityd.linux import sandbox
 from capacityd.model.errors import HostError
 from capacityd.model.reading import Absent, Unknown
-from capacityd.schema.units import Unit
 from tests.support.forked import can_be_alone, forked, run_alone
 from tests.support.machines import Recording, disk, errors, machine, merge
 from tests.support.reachable import make_reachable
 from tests.support.readings import counted, quantity, read, values
 
-GIB = Unit("GiB", 2**30)
+GIB = "GiB"
 
 
 def table(*lines: str, **sizes: int) -> Recording:

@@ -7,11 +7,10 @@ import pytest
 from capacityd.host.live import LiveHost
 from capacityd.model.host import Host
 from capacityd.model.reading import Absent, Quantity
-from capacityd.schema.units import Unit
 from tests.support.machines import machine, memory
 from tests.support.readings import counted, quantity, read, values
 
-GIB = Unit("GiB", 2**30)
+GIB = "GiB"
 HOST = machine(memory(size=33_567_850_496, swap=8_589_930_496))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from capacityd.model.reading import Absent, Unknown
-from capacityd.schema.units import UNITS, Unit
 from tests.support.machines import (
     Recording,
     machine,
@@ -20,7 +19,7 @@ from tests.support.machines import (
 from tests.support.readings import counted, quantity, read
 from tests.unit.detectors.test_nic import below, hardware
 
-GBIT = Unit("Gbit/s", UNITS["speed"]["Gbit/s"])
+GBIT = "Gbit/s"
 PORTS = merge(
     pci_nic("p0", "0000:03:00.0", number=4, attributes={"phys_port_name": "p0\n"}),
     pci_nic("pf0hpf", "0000:03:00.0", number=5, attributes={"phys_port_name": "pf0hpf\n"}),

@@ -8,7 +8,6 @@ import pytest
 
 from capacityd.model.errors import Cause
 from capacityd.model.reading import Unknown
-from capacityd.schema.units import UNITS, Unit
 from tests.support.machines import (
     Recording,
     errors,
@@ -29,7 +28,7 @@ from tests.support.readings import counted, outcome, quantity, read, values
 from tests.support.trees import Tree
 
 GBIT = 10**9
-MBITS = Unit("Mbit/s", UNITS["speed"]["Mbit/s"])
+MBITS = "Mbit/s"
 E0 = pci_nic("eth0", "0000:01:00.0", speed="10000")
 E1 = pci_nic("eth1", "0000:01:00.1", speed="10000", number=3)
 SLOW = pci_nic("eno1", "0000:02:00.0", link_speeds=[10**7, 10**8, GBIT], number=4)

@@ -18,7 +18,7 @@ from capacityd.model.reading import Absent, Contribution, Quantity, Unknown
 from capacityd.schema.config import Resource, Table
 from capacityd.schema.matchers import GlobMatcher, KeyMatcher
 from capacityd.schema.setting_types import Reserve
-from capacityd.schema.units import UNITS, Unit
+from capacityd.schema.units import UNITS
 from tests.support.machines import (
     Recording,
     disk,
@@ -36,7 +36,7 @@ from tests.support.machines import (
 from tests.support.readings import quantity, read, resource
 
 SIZE = UNITS["size"]
-GIB, MBITS = Unit("GiB", SIZE["GiB"]), Unit("Mbit/s", 10**6)
+GIB, MBITS = "GiB", "Mbit/s"
 
 
 def disks(sizes: Sequence[int]) -> RecordedHost:
@@ -58,7 +58,7 @@ def disks(sizes: Sequence[int]) -> RecordedHost:
 )
 def test_quantity_is_exact(sectors: list[int], reduce: str, unit: str, slots: int, reserve: Reserve) -> None:
     """floor(reduce(measure x slots) - reserve), at least 0, in the resource's unit."""
-    more = {"measure": "size", "unit": Unit(unit, SIZE[unit]), "reduce": reduce, "slots": slots, "reserve": reserve}
+    more = {"measure": "size", "unit": unit, "reduce": reduce, "slots": slots, "reserve": reserve}
     reading = read(disks(sectors), "disk", **more)
     shares = [Fraction(s * 512 * slots, SIZE[unit]) for s in sectors]
     total: Fraction = {"sum": sum, "min": min, "max": max}[reduce](shares)  # type: ignore[operator]
@@ -80,7 +80,7 @@ def test_less_than_one_unit_is_0_with_a_warning_and_not_absent() -> None:
 
 
 def test_more_than_kubernetes_can_count_is_unknown() -> None:
-    reading = read(disks([2**54] * 2), "disk", measure="size", unit=Unit("B", 1))
+    reading = read(disks([2**54] * 2), "disk", measure="size", unit="B")
     assert isinstance(reading, Unknown)
     assert reading.cause is Cause.TOO_LARGE
     assert "use a larger unit" in reading.reason

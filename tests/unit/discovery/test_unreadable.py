@@ -9,7 +9,6 @@ from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.reading import Quantity, Unknown
 from capacityd.schema.config import Resource
 from capacityd.schema.matchers import GlobMatcher, KeyMatcher
-from capacityd.schema.units import Unit
 from tests.support.machines import (
     bare,
     disk,
@@ -63,7 +62,7 @@ WORLD = merge(
 )
 """A machine with devices of every kind."""
 
-GIB, MBITS = Unit("GiB", 2**30), Unit("Mbit/s", 10**6)
+GIB, MBITS = "GiB", "Mbit/s"
 RESOURCES = [
     resource("usb", {}),
     resource("usb", {"vendor": "0403", "serial": "*"}, {"class": "ff", "driver": "r8152"}, excepts=({"serial": "B*"},)),

@@ -57,7 +57,7 @@ def _check(loaded: Loaded, options: Options) -> int:
 
 def _node_name_problem(loaded: Loaded, options: Options) -> Iterator[Problem]:
     if error := node_name_error(loaded.config, options.selection.kubeconfig):
-        file = loaded.origins.get("kubernetes.node_name", "")
+        file = loaded.origins.get(("kubernetes", "node_name"), "")
         yield Problem(file, error, table="kubernetes", key="node_name")
 
 
@@ -90,10 +90,10 @@ def show(loaded: Loaded) -> str:
             continue
         lines += ["", f"[{table}]"]
         for key, value in values.items():
-            lines.append(f"{_pair(key, value)}  # {printable(loaded.origins[f'{table}.{key}'])}")
+            lines.append(f"{_pair(key, value)}  # {printable(loaded.origins[table, key])}")
     for name, values in loaded.values.get("resources", {}).items():
-        header = f"resources.{toml_key(name)}"
-        lines += ["", f"[{header}]  # {printable(loaded.origins[header])}"]  # all keys of a resource are in one file
+        file = loaded.origins["resources", name]  # with all keys of the resource
+        lines += ["", f"[resources.{toml_key(name)}]  # {printable(file)}"]
         lines += [_pair(key, value) for key, value in values.items()]
     return "\n".join(lines or ["# nothing is configured"]).lstrip("\n") + "\n"
 
@@ -106,7 +106,7 @@ def show_json(loaded: Loaded) -> dict[str, object]:
         "hash": loaded.config.digest,
         "resources": {},  # replaced by the next line if there are resources
         **{table: dict(values) for table, values in loaded.values.items()},
-        "origins": dict(loaded.origins),
+        "origins": {f"{table}.{toml_key(key)}": file for (table, key), file in loaded.origins.items()},
     }
 
 

@@ -138,7 +138,7 @@ def _run(one_pass: Pass) -> Outcome:
 
 def _units(config: Config) -> dict[str, str]:
     """Resource name -> unit of its numbers."""
-    return {resource.name: resource.unit.name for resource in config.resources if resource.unit}
+    return {resource.name: resource.unit for resource in config.resources if resource.unit}
 
 
 def _exit_status(options: Options, plan: Plan) -> int:

@@ -33,7 +33,7 @@ _Row = tuple[str, str, str]  # sign ("+" counted, "?" unknown, "-" not counted),
 def print_explanation(resource: Resource, reading: Reading) -> None:
     """Prints one reading, with its explanation if there is one."""
     explanation = reading.explanation
-    unit = f" {resource.unit.name}" if resource.unit else ""
+    unit = f" {resource.unit}" if resource.unit else ""
     reason = reading.warning if isinstance(reading, Quantity) else reading.reason
     if isinstance(reading, Absent) and explanation and explanation.when:
         reason = "does not apply to this machine"  # _details() prints the failed tests

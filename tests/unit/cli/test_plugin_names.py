@@ -1,8 +1,7 @@
-"""A resource name in a device plugin's domain: each check warns and names the remedy, and no command fails."""
+"""A resource name in a device plugin's domain: a check warns and names the remedy."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -13,8 +12,6 @@ from capacityd.model.device_plugins import PLUGIN_DOMAINS, plugin_domain
 from capacityd.model.options import Selection
 from capacityd.model.quantity import name_problem
 from capacityd.worker.check_job import check
-from tests.support.machines import bare
-from tests.support.nodes import node
 from tests.support.reachable import make_reachable
 
 NAME = "gpu.intel.com/i915"
@@ -46,37 +43,15 @@ def test_every_domain_can_be_configured_and_has_a_source(domain: str) -> None:
     assert (url.scheme, bool(url.netloc), bool(url.path.strip("/"))) == ("https", True, True)
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> list[str]:
-    """The options for a machine, a Node, and a configuration with such a name."""
-    (tmp_path / "c.toml").write_text(f'\n[resources."{NAME}"]\nstatic = {{ quantity = 2 }}\n')
-    (tmp_path / "machine.json").write_text(json.dumps(bare()))
-    (tmp_path / "node.json").write_text(json.dumps(node()))
-    options = {"--machine": "machine.json", "--config": "c.toml", "--node-file": "node.json"}
-    return [text for option, name in options.items() for text in (option, str(tmp_path / name))]
-
-
-@pytest.mark.parametrize(
-    ("command", "output"),
-    [
-        (["config", "check"], '{config}:2: warning: [resources."{name}"] {warning}\n'),
-        (["probe", "--explain"], "hint  {warning}\n"),
-    ],
-    ids=lambda value: value[0],
-)
-def test_each_command_warns_of_a_name_of_a_device_plugin(
-    files: list[str], capsys: pytest.CaptureFixture[str], command: list[str], output: str
-) -> None:
-    config = files[3]
-    options = files[2:4] if command[0] == "config" else files[:4]
-    assert run([*command, *options]) == 0
-    out, err = capsys.readouterr()
-    assert output.format(config=config, name=NAME, warning=WARNING) in out + err
-
-
-def test_a_check_logs_a_name_of_a_device_plugin(
-    files: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+def test_each_check_and_an_explanation_warn_of_a_name_of_a_device_plugin(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     make_reachable(tmp_path)
-    assert check(str(tmp_path), Selection(config=files[3]), ()) == 0
-    assert capfd.readouterr().err == f'capacityd: {files[3]}:2: [resources."{NAME}"] {WARNING}\n'
+    config = tmp_path / "c.toml"
+    config.write_text(f'\n[resources."{NAME}"]\nstatic = {{ quantity = 2 }}\n')
+    assert run(["config", "check", "--config", str(config)]) == 0
+    assert f'{config}:2: warning: [resources."{NAME}"] {WARNING}\n' in capfd.readouterr().err
+    assert run(["probe", "--explain", "--config", str(config)]) == 0
+    assert f"hint  {WARNING}\n" in capfd.readouterr().out
+    assert check(str(tmp_path), Selection(config=str(config)), ()) == 0
+    assert capfd.readouterr().err == f'capacityd: {config}:2: [resources."{NAME}"] {WARNING}\n'

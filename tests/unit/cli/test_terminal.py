@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from capacityd.cli import run
 from capacityd.cli.help import EXAMPLES
-from capacityd.cli.output.terminal import print_json, print_line, print_message, print_table
+from capacityd.cli.output.terminal import print_json, print_message, print_table
 from capacityd.cli.parser import COMMANDS, command_parser
 from capacityd.model.text import printable
 from capacityd.worker import runtime_files
@@ -61,15 +61,6 @@ def test_columns_are_aligned_and_no_cell_is_empty(capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out.splitlines() == ["0529  1e5", "10    2.50"]
     print_table([], ("H",))
     assert capsys.readouterr().out == ""
-
-
-def test_unprintable_characters_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
-    print_line(UNPRINTABLE, sign="!")
-    print_table([(UNPRINTABLE, UNPRINTABLE)], ("A", "B"), signs=True)
-    output = capsys.readouterr().out
-    assert output.count("\n") == 3
-    assert output.count("owned") == 3
-    assert all(char.isprintable() or char == "\n" for char in output)
 
 
 def test_unprintable_characters_in_a_message_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:

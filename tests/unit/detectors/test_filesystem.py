@@ -15,7 +15,7 @@ from capacityd.linux import sandbox
 from capacityd.model.errors import HostError
 from capacityd.model.reading import Absent, Unknown
 from tests.support.forked import can_be_alone, forked, run_alone
-from tests.support.machines import Recording, disk, errors, machine, merge
+from tests.support.machines import Recording, disk, errors, machine, merge, mount_table
 from tests.support.reachable import make_reachable
 from tests.support.readings import counted, quantity, read, values
 
@@ -23,35 +23,31 @@ GIB = "GiB"
 
 
 def table(*lines: str, **sizes: int) -> Recording:
-    """A mount table. lines: "id number root point type source options". sizes: GiB by mount point; "_" is "/"."""
-    text = ""
-    for line in lines:
-        number, device, root, point, kind, source, options = line.split()
-        text += f"{number} 1 {device} {root} {point} rw,relatime shared:1 - {kind} {source} {options}\n"
+    """A mount table, as mount_table() makes it. sizes: GiB by mount point; "_" is "/"."""
     bytes_ = {name.replace("_", "/"): size << 30 for name, size in sizes.items()}
-    return {"files": {"/proc/self/mountinfo": text}, "filesystem_sizes": bytes_}
+    return merge(mount_table(*lines), {"filesystem_sizes": bytes_})
 
 
-ROOT = "20 8:1 / / ext4 /dev/sda1 rw"
-DATA = "21 8:17 / /srv/data xfs /dev/sdb1 rw"
+ROOT = "8:1 / / ext4 /dev/sda1 rw"
+DATA = "8:17 / /srv/data xfs /dev/sdb1 rw"
 WORLD = table(
     ROOT,
     DATA,
-    "22 0:5 / /proc proc proc rw",
-    "23 0:6 / /run tmpfs tmpfs rw,size=100k",
-    "24 0:7 / /mnt/nfs nfs4 server:/export rw",
-    "25 0:8 / /mnt/ssh fuse.sshfs user@host: rw",
-    "26 0:9 / /var/lib/merged overlay overlay rw",
-    "27 7:0 / /snap/core squashfs /dev/loop0 ro",
-    "28 0:10 /@ /pool btrfs /dev/sdc rw",
-    "29 0:10 /@home /home btrfs /dev/sdc rw",
-    "30 8:33 / /mnt/windows fuseblk /dev/sdd1 ro",
-    "31 0:11 / /mnt/what newfs what rw",
-    "32 253:5 / /var/lib/kubelet/pods/x/volumes/y ext4 /dev/rbd0 rw",
-    "33 253:6 / /var/lib/k0s/kubelet/pods/x/volumes/y ext4 /dev/rbd1 rw",
-    "34 253:7 / /var/snap/microk8s/common/var/lib/kubelet/plugins/kubernetes.io/csi/x ext4 /dev/rbd2 rw",
-    "35 253:8 / /run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io/x/rootfs ext4 /dev/dm-8 rw",
-    "36 253:9 / /var/lib/containers/storage/devicemapper/mnt/x xfs /dev/dm-9 rw",
+    "0:5 / /proc proc proc rw",
+    "0:6 / /run tmpfs tmpfs rw,size=100k",
+    "0:7 / /mnt/nfs nfs4 server:/export rw",
+    "0:8 / /mnt/ssh fuse.sshfs user@host: rw",
+    "0:9 / /var/lib/merged overlay overlay rw",
+    "7:0 / /snap/core squashfs /dev/loop0 ro",
+    "0:10 /@ /pool btrfs /dev/sdc rw",
+    "0:10 /@home /home btrfs /dev/sdc rw",
+    "8:33 / /mnt/windows fuseblk /dev/sdd1 ro",
+    "0:11 / /mnt/what newfs what rw",
+    "253:5 / /var/lib/kubelet/pods/x/volumes/y ext4 /dev/rbd0 rw",
+    "253:6 / /var/lib/k0s/kubelet/pods/x/volumes/y ext4 /dev/rbd1 rw",
+    "253:7 / /var/snap/microk8s/common/var/lib/kubelet/plugins/kubernetes.io/csi/x ext4 /dev/rbd2 rw",
+    "253:8 / /run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io/x/rootfs ext4 /dev/dm-8 rw",
+    "253:9 / /var/lib/containers/storage/devicemapper/mnt/x xfs /dev/dm-9 rw",
     _=50,
     _srv_data=100,
     _pool=200,
@@ -97,12 +93,12 @@ def test_each_key_matches_its_file_systems(keys: dict[str, object], names: list[
     ],
 )
 def test_without_a_device_the_kind_is_that_of_the_type(kind: str, types: str) -> None:
-    made = machine(table(*(f"{n} 0:{n} / /{name} {name} x rw" for n, name in enumerate(types.split(), 1))))
+    made = machine(table(*(f"0:{n} / /{name} {name} x rw" for n, name in enumerate(types.split(), 1))))
     assert counted(made, "filesystem", {"kind": kind}) == [f"/{name}" for name in types.split()]
 
 
 def test_with_a_device_a_type_that_is_not_known_is_local() -> None:
-    devices = ["1 8:1 / /a ext5 x rw", "2 8:2 / /b gfs2 x rw", "3 7:0 / /c udf x ro", "4 8:3 / /d fuseblk x rw"]
+    devices = ["8:1 / /a ext5 x rw", "8:2 / /b gfs2 x rw", "7:0 / /c udf x ro", "8:3 / /d fuseblk x rw"]
     kinds = {"/a": "local", "/b": "network", "/c": "image", "/d": "local"}
     assert values(machine(table(*devices)), "filesystem", "kind") == kinds
 
@@ -115,15 +111,15 @@ LONG = "/a/very/long/path/to/where/the/machine/itself/has/it"
     ("lines", "mount"),
     [
         (
-            [f"1 8:1 / {LOCAL_VOLUME} xfs /dev/sda1 rw", f"2 8:1 / {LONG} xfs /dev/sda1 rw"],
+            [f"8:1 / {LOCAL_VOLUME} xfs /dev/sda1 rw", f"8:1 / {LONG} xfs /dev/sda1 rw"],
             {LONG: LONG},
         ),
         (
-            ["1 8:1 /a /x ext4 /dev/sda1 rw", "2 8:1 /b /y ext4 /dev/sda1 rw", "3 8:1 /b/c /z ext4 /dev/sda1 rw"],
+            ["8:1 /a /x ext4 /dev/sda1 rw", "8:1 /b /y ext4 /dev/sda1 rw", "8:1 /b/c /z ext4 /dev/sda1 rw"],
             {"/x": ("/x", "/y")},  # only parts of this file system are mounted
         ),
-        ([r"1 8:1 / /mnt/a\040b ext4 /dev/x\134y rw"], {"/mnt/a b": "/mnt/a b"}),
-        ([r"2 8:2 / /mnt/\033[2J\012 ext4 /dev/y rw"], {r"/mnt/\x1b[2J\n": r"/mnt/\x1b[2J\n"}),
+        ([r"8:1 / /mnt/a\040b ext4 /dev/x\134y rw"], {"/mnt/a b": "/mnt/a b"}),
+        ([r"8:2 / /mnt/\033[2J\012 ext4 /dev/y rw"], {r"/mnt/\x1b[2J\n": r"/mnt/\x1b[2J\n"}),
     ],
 )
 def test_each_mount_point_is_listed_once_unescaped(lines: list[str], mount: dict[str, object]) -> None:
@@ -132,12 +128,12 @@ def test_each_mount_point_is_listed_once_unescaped(lines: list[str], mount: dict
 
 def test_a_file_system_with_two_mount_points_is_one_device() -> None:
     """The shorter mount point is its name. Either makes it the system's. The superblock makes it read-only."""
-    made = machine(table("1 8:1 / /longer ext4 /dev/sda1 rw,ro", "2 8:1 / /usr ext4 /dev/sda1 rw", _longer=3))
+    made = machine(table("8:1 / /longer ext4 /dev/sda1 rw,ro", "8:1 / /usr ext4 /dev/sda1 rw", _longer=3))
     assert values(made, "filesystem", "mount") == {"/usr": ("/usr", "/longer")}
     assert values(made, "filesystem", "system") == {"/usr": True}
     assert values(made, "filesystem", "read_only") == {"/usr": True}
     assert values(made, "filesystem", "size") == {"/usr": 3 << 30}, "by the mount point that can be measured"
-    last = machine(table("1 8:1 / /efi vfat /dev/sda1 rw", "2 8:1 / /b vfat /dev/sda1 rw"))
+    last = machine(table("8:1 / /efi vfat /dev/sda1 rw", "8:1 / /b vfat /dev/sda1 rw"))
     assert values(last, "filesystem", "system") == {"/b": True}
 
 
@@ -149,11 +145,11 @@ def test_the_service_reads_the_same_in_its_sandbox() -> None:
     """ProtectHome=tmpfs with BindReadOnlyPaths=/home, PrivateTmp and ProtectSystem bind-mount parts of /."""
     sizes = {"_": 50, "_srv_data": 100}
     bind_mounts = [
-        "40 0:30 / /home tmpfs tmpfs ro",
-        "41 8:1 /home /home ext4 /dev/sda1 rw",
-        "42 8:1 /tmp/systemd-private-1/tmp /tmp ext4 /dev/sda1 rw",
-        "43 8:1 / / ext4 /dev/sda1 rw",
-        "44 8:17 /part /srv/part xfs /dev/sdb1 rw",
+        "0:30 / /home tmpfs tmpfs ro",
+        "8:1 /home /home ext4 /dev/sda1 rw",
+        "8:1 /tmp/systemd-private-1/tmp /tmp ext4 /dev/sda1 rw",
+        "8:1 / / ext4 /dev/sda1 rw",
+        "8:17 /part /srv/part xfs /dev/sdb1 rw",
     ]
     outside, inside = machine(table(ROOT, DATA, **sizes)), machine(table(ROOT, DATA, *bind_mounts, **sizes))
     for key in ("mount", "size", "system", "type"):
@@ -179,7 +175,7 @@ def test_a_mount_table_that_cannot_be_parsed_is_unknown(text: str) -> None:
 def test_unreadable_is_unknown_and_no_file_system_is_absent() -> None:
     assert isinstance(read(machine(WORLD, errors({"/proc/self/mountinfo": "EIO"})), "filesystem"), Unknown)
     assert isinstance(read(machine(table(ROOT)), "filesystem", measure="size", unit=GIB), Unknown)
-    assert isinstance(read(machine(table("1 0:2 / / rootfs rootfs rw")), "filesystem"), Absent)
+    assert isinstance(read(machine(table("0:2 / / rootfs rootfs rw")), "filesystem"), Absent)
 
 
 LIVE = """
@@ -257,8 +253,8 @@ def test_a_hidden_file_system_does_not_count(lines: list[str], visible: str) -> 
     assert [*values(host, "filesystem", "source").values()] == visible.split()
 
 
-IDLE = "21 0:30 / /srv/data autofs {} rw,fd=30,pgrp=1,timeout=0,minproto=5,maxproto=5,direct"
-BINFMT = "22 0:31 / /proc/sys/fs/binfmt_misc autofs systemd-1 rw,fd=31,direct"
+IDLE = "0:30 / /srv/data autofs {} rw,fd=30,pgrp=1,timeout=0,minproto=5,maxproto=5,direct"
+BINFMT = "0:31 / /proc/sys/fs/binfmt_misc autofs systemd-1 rw,fd=31,direct"
 DATA_UNIT = "[Mount]\nWhat={}\nWhere=/srv/data\nType={}\n"
 
 
@@ -295,7 +291,7 @@ def test_a_file_system_behind_an_idle_automount_does_not_concern_tables_that_its
 
 
 def test_a_mounted_automount_is_the_file_system() -> None:
-    above = "40 21 8:17 / /srv/data rw - xfs /dev/sdb1 rw\n"
+    above = "40 31 8:17 / /srv/data rw - xfs /dev/sdb1 rw\n"
     recording = table(ROOT, IDLE.format("systemd-1"), _=50, _srv_data=100)
     recording["files"]["/proc/self/mountinfo"] += above
     assert counted(machine(recording), "filesystem") == ["/", "/srv/data"]
@@ -303,20 +299,20 @@ def test_a_mounted_automount_is_the_file_system() -> None:
 
 
 def test_an_indirect_automount_is_no_file_system() -> None:
-    indirect = "21 0:30 / /net autofs -hosts rw,fd=30,indirect"
+    indirect = "0:30 / /net autofs -hosts rw,fd=30,indirect"
     assert counted(machine(table(ROOT, indirect)), "filesystem") == ["/"]
 
 
 @pytest.mark.parametrize(("kind", "type_"), [("local", "fuseblk"), ("network", "fuse.x"), ("memory", "tmpfs")])
 def test_a_file_system_that_reports_no_size_has_an_unknown_size(kind: str, type_: str) -> None:
     number = "8:1" if kind == "local" else "0:9"
-    made = machine(table(f"20 {number} / /a {type_} x rw", _a=0))
+    made = machine(table(f"{number} / /a {type_} x rw", _a=0))
     assert isinstance(read(made, "filesystem", {"kind": kind}, measure="size"), Unknown)
     assert isinstance(read(made, "filesystem", {"kind": kind, "size": ">1GiB"}), Unknown)
 
 
 def test_a_kernel_interface_has_no_size() -> None:
-    assert values(machine(table("20 0:9 / /proc proc proc rw", _proc=0)), "filesystem", "size") == {"/proc": None}
+    assert values(machine(table("0:9 / /proc proc proc rw", _proc=0)), "filesystem", "size") == {"/proc": None}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")

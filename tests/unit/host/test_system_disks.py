@@ -7,7 +7,7 @@ import pytest
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.host.system_disks import system_disks
 from capacityd.model.reading import Unknown
-from tests.support.machines import Recording, disk, errors, files, machine, merge, mounts, nvme, stacked
+from tests.support.machines import Recording, disk, errors, files, machine, merge, mount_table, mounts, nvme, stacked
 from tests.support.readings import counted, read, values
 
 AT = "/sys/devices/pci0000:00/0000:00:17.0/ata{0}/host{0}/target{0}:0:0/{0}:0:0:0"
@@ -101,18 +101,14 @@ def zram(backing: str) -> Recording:
     return merge(stacked("zram0", number="252:0"), files(attribute))
 
 
-def line(point: str, number: str, kind: str, source: str, options: str, parent: int = 1) -> Recording:
+def line(point: str, number: str, kind: str, source: str, options: str) -> Recording:
     """Returns a machine with / on sda2, and below it this mount."""
-    root = "1 0 8:2 / / rw - ext4 /dev/sda2 rw\n"
-    return files({"/proc/self/mountinfo": f"{root}2 {parent} {number} / {point} rw - {kind} {source} rw,{options}\n"})
+    return mount_table("8:2 / / ext4 /dev/sda2 rw", f"{number} / {point} {kind} {source} rw,{options}")
 
 
-def layers(options: str, *folders: str, point: str = "/etc") -> Recording:
-    mounted = (
-        "1 0 8:2 / / rw - ext4 /dev/sda2 rw\n2 1 8:32 / /srv rw - ext4 /dev/sdc rw\n3 1 0:9 / /run rw - tmpfs x rw\n"
-    )
-    overlay = f"4 1 0:52 / {point} rw - overlay overlay rw,{options}\n"
-    return merge(files({"/proc/self/mountinfo": mounted + overlay}), {"folders": list(folders)})
+def layers(options: str, *folders: str) -> Recording:
+    mounted = ("8:2 / / ext4 /dev/sda2 rw", "8:32 / /srv ext4 /dev/sdc rw", "0:9 / /run tmpfs x rw")
+    return merge(mount_table(*mounted, f"0:52 / /etc overlay overlay rw,{options}"), {"folders": list(folders)})
 
 
 def journals(*names: str) -> Recording:

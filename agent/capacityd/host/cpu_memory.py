@@ -136,7 +136,9 @@ def _sockets(host: Host) -> int | None:
         raise HostError(_PROCESSORS_CHANGED)
     if "-1" in ids:
         return None
-    if _may_have_device_tree(host) and "PPTT" not in host.listdir(_ACPI_TABLES):
+    # RISC-V's kernels may not read the packages from this table: in Linux 6.17, only arm64 has parse_acpi_topology().
+    are_from_acpi = host.arch() == "aarch64" and "PPTT" in host.listdir(_ACPI_TABLES)
+    if _may_have_device_tree(host) and not are_from_acpi:
         return _sockets_of_device_tree(host, folders)
     drawers = [host.text(f"{folder}/topology/drawer_id") for folder in folders]  # of each processor; None: no drawers
     books = [host.text(f"{folder}/topology/book_id") for folder in folders]

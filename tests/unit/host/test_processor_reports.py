@@ -85,9 +85,9 @@ PROCESSORS = {
         {"sockets": None, "cores": 4, "threads": 4},
         merge(cpus("0-3", core_cpus_list=EACH_ALONE), arch("aarch64")),
     ),
-    "one chip with two NUMA nodes, which nothing describes: the kernel's ids are those of the nodes": (
+    "one chip with two NUMA nodes: the kernel does not read PPTT, and its ids are those of the nodes": (
         {"sockets": None, "cores": 4},
-        merge(cpus("0-3", physical_package_id="0 0 1 1", core_cpus_list=EACH_ALONE), arch("riscv64")),
+        merge(cpus("0-3", physical_package_id="0 0 1 1", core_cpus_list=EACH_ALONE), arch("riscv64"), PPTT),
     ),
     "the kernel knows no topology of the board, and lists all processors as one core": (
         {"sockets": None, "cores": None, "threads": 4},

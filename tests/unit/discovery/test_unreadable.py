@@ -104,7 +104,7 @@ class Places(dict[str, str]):
 def test_one_unreadable_path_never_makes_a_quantity_smaller_or_absent(wanted: Resource) -> None:
     """Each file, link and folder that the detector reads fails once, alone."""
     host, errors = RecordedHost(WORLD), Places()
-    host._files._errors = errors
+    host._errors = errors
     whole = read_resource(wanted, host, "node")
     assert isinstance(whole, Quantity)
     assert whole.value > 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from capacityd.host.recording.contents import TREES
@@ -29,14 +29,14 @@ class RecordedFiles:
         self._files: Mapping[str, str] = recording.get("files", {})
         self._links: Mapping[str, str] = recording.get("links", {})
         self._errors: Mapping[str, str] = recording.get("errors", {})
-        self._devices: Collection[str] = recording.get("properties", {})  # path of a device -> its properties
+        self._properties: Mapping[str, Mapping[str, str]] = recording.get("properties", {})  # path of a device -> them
         left_out: Mapping[str, Sequence[str]] = recording.get("left_out", {})
         unrecorded = [f"{folder}/{name}" for folder, names in left_out.items() for name in names]
         self._unrecorded_files = {path for path in unrecorded if not path.endswith("/")}
         self._unrecorded_folders = {path.removesuffix("/") for path in unrecorded if path.endswith("/")}
         # Path of a folder -> the names in it.
         self._folders: dict[str, set[str]] = {path: set() for path in recording.get("folders", ())}
-        recorded = [*self._folders, *self._files, *self._links, *self._errors, *self._devices]
+        recorded = [*self._folders, *self._files, *self._links, *self._errors, *self._properties]
         for path in [*recorded, *self._unrecorded_files, *self._unrecorded_folders]:
             self._add_to_folders(path)
 
@@ -146,7 +146,7 @@ class RecordedFiles:
 
     def _exists(self, real: str) -> bool:
         """Whether the recording shows that the path exists, even if it leaves out the content."""
-        recorded = (self._folders, self._files, self._links, self._devices)
+        recorded = (self._folders, self._files, self._links, self._properties)
         unrecorded = (self._unrecorded_files, self._unrecorded_folders)
         return any(real in paths for paths in (*recorded, *unrecorded))
 

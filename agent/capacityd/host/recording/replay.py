@@ -20,34 +20,24 @@ def load(path: str) -> RecordedHost:
     return RecordedHost(read_recording(path))
 
 
-class RecordedHost:
+class RecordedHost(RecordedFiles):
     """A recorded or invented machine as a Host (model/host.py, which describes the methods).
 
-    scandir() and readlink() are not methods of a Host. The recorder calls them to record a recording again.
+    The recorder calls scandir() and readlink(), which are not methods of a Host, to record a recording again.
     """
 
     def __init__(self, recording: Mapping[str, Any]) -> None:
+        super().__init__(recording)
         self._recording = recording
-        self._files = RecordedFiles(recording)
-        self._properties: Mapping[str, Mapping[str, str]] = recording.get("properties", {})
         # Question that the machine did not answer -> name of the errno or None, message.
         self._unknown: Mapping[str, Sequence[str | None]] = recording.get("unknown", {})
 
-    def listdir(self, folder: str) -> Sequence[str]:
-        return self._files.listdir(folder)
-
-    def resolve(self, path: str) -> str | None:
-        return self._files.resolve(path)
-
-    def exists(self, path: str) -> bool:
-        return self._files.exists(path)
-
     def text(self, path: str) -> str | None:
-        content = self._files.optional_content(path, MAX_ATTRIBUTE_BYTES)
+        content = self.optional_content(path, MAX_ATTRIBUTE_BYTES)
         return None if content is None else text_of(content)
 
     def properties(self, device: str) -> Mapping[str, str]:
-        real = self._files.real_path(device)
+        real = self.real_path(device)
         self._raise_if_unanswered(f"properties {real}")
         known = self._properties.get(real, {})
         return {printable(name): printable(value) for name, value in known.items()}
@@ -84,7 +74,7 @@ class RecordedHost:
         return int(self._answer("filesystem_sizes", point, subject=f"the size of {point}"))
 
     def lines(self, path: str) -> Sequence[str]:
-        return lines_of(self._files.optional_content(path, MAX_TABLE_BYTES) or "")
+        return lines_of(self.optional_content(path, MAX_TABLE_BYTES) or "")
 
     def read_file(self, path: str, limit: int) -> Content:
         age = float(self._recording.get("ages", {}).get(path, 0))
@@ -103,14 +93,8 @@ class RecordedHost:
     def hostname(self) -> str:
         return str(self._recording.get("hostname", "recorded"))
 
-    def scandir(self, folder: str) -> Sequence[tuple[str, str]]:
-        return self._files.scandir(folder)
-
-    def readlink(self, path: str) -> str:
-        return self._files.readlink(path)
-
     def raw(self, path: str, limit: int) -> str:
-        content = self._files.content(path, limit)
+        content = self.content(path, limit)
         if content is None:
             raise HostError(f"the recording does not contain the file {path}", errno.ENOENT)
         return content

@@ -44,7 +44,7 @@ RISEN = replace(kept(NAME, 4, 5, "the reading differs"), action=Action.SET)
 @pytest.mark.parametrize(
     ("files", "status", "expected"),
     [
-        (ServiceFiles(None, None), 1, "capacityd is not running\n"),
+        (ServiceFiles(None, None), 1, "capacityd is not running; `sudo capacityd plan` shows what the Node keeps\n"),
         (
             ServiceFiles(HEALTHY, None),
             1,

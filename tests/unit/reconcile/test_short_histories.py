@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
@@ -12,11 +14,13 @@ from capacityd.model.reasons import PassReason
 from capacityd.schema.config import Settings
 from tests.support.denials import Alters, Denies
 from tests.support.model import acts, others
-from tests.support.model.acts import AllCausesEnd, ConfigurationChanges, HardwareChanges, Waits, has
+from tests.support.model.acts import Act, AllCausesEnd, ConfigurationChanges, HardwareChanges, Waits, has
 from tests.support.model.server import LABELS, A, B, Document
 from tests.support.model.shortest import KINDS, histories
 from tests.support.model.world import World
-from tests.unit.reconcile.told import History, tell
+
+History: TypeAlias = Sequence[tuple[Act, float]]
+"""Acts, each with the seconds that pass after it."""
 
 _NONE = Absent("none")
 _TWO: History = [(has(A, 2), 15.0), (has(B, 2), 200.0)]
@@ -166,6 +170,13 @@ HISTORIES: dict[str, History] = {
     ],
     "a configuration cannot be read": [*_TWO, (ConfigurationChanges(frozenset({A}), complete=False), 400.0)],
 }
+
+
+def tell(world: World, history: History) -> None:
+    """Lets the history happen. Raises BrokenPromise."""
+    for act, pause in history:
+        act.happens(world)
+        world.run(pause)
 
 
 @pytest.fixture

@@ -64,8 +64,9 @@ def _print_resources(report: StatusReport) -> None:
 
 def _summary(report: StatusReport) -> str:
     if not report.running:
-        last_state = "; this is its last known state" if report.has_pass else ""
-        return f"capacityd is not running{last_state}"
+        if report.has_pass:
+            return "capacityd is not running; this is its last known state"
+        return "capacityd is not running; `sudo capacityd plan` shows what the Node keeps"
     pid = "?" if report.pid is None else report.pid
     running = f"capacityd is running (PID {pid})"
     if not report.has_pass:

@@ -28,7 +28,8 @@ in a device, pulls another, and plugs it in again. All patches of a pass count a
 OVERWRITES = 3
 OVERWRITTEN_FOR = 90.0
 """The Node counts as overwritten if other writers have changed it OVERWRITES times within WINDOW seconds, and if the
-last change is at most OVERWRITTEN_FOR seconds old."""
+last change is at most OVERWRITTEN_FOR seconds old. The limit may delay the last restoration by MIN_INTERVAL, and then
+True by another MIN_INTERVAL. So True comes at most two minutes after the last change by others, and a pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +61,10 @@ class Memory:
         memory = self if self.uid == node.uid else Memory(uid=node.uid, unknown_since=self.unknown_since)
         lower = [key for key, number in memory.published_on(node).items() if _asks_to_lower(key, readings, number)]
         memory = replace(memory, lower_since={key: self.lower_since.get(key, uptime) for key in lower})
-        if not memory.is_changed_by_others(node) or uptime in memory.restored:  # a pass counts once
-            return memory
-        return replace(memory, restored=(*memory.restored, uptime)[-BURST:])
+        was_changed = memory.left not in ("", digest_of_ours(node, memory.published))
+        if was_changed and uptime not in memory.restored:  # a pass counts once
+            memory = replace(memory, restored=(*memory.restored, uptime)[-BURST:])
+        return memory
 
     def published_on(self, node: NodeState) -> dict[Key, int]:
         """Key -> published number, from the Node's annotation and from this memory. The remembered number wins.
@@ -111,10 +113,6 @@ class Memory:
         if len(recent) < OVERWRITES or uptime - recent[-1] >= OVERWRITTEN_FOR:
             return None
         return recent[-1] + OVERWRITTEN_FOR
-
-    def is_changed_by_others(self, node: NodeState) -> bool:
-        """Whether other writers have changed capacityd's keys, annotation or condition since the last pass."""
-        return bool(self.left) and self.left != digest_of_ours(node, self.published)
 
     def after_plan(self, plan: Plan) -> Memory:
         """The memory after a plan that writes nothing, or that the limit of writes holds back."""

@@ -200,11 +200,9 @@ def _rights_advice(call: Call, status: Status) -> str:
 
 
 def _no_api_server(call: Call, code: int) -> NodeUnreachable:
-    access = call.access
-    scheme = " It was asked with http; does it speak https?" if access.is_without_tls else ""
     return NodeUnreachable(
-        f"the server in {access.kubeconfig} is not an API server (HTTP {code} for {call.verb} {call.resource}). Is its "
-        f"address right, or does a proxy or a firewall on the way refuse the request?{scheme}"
+        f"the server in {call.access.kubeconfig} is not an API server (HTTP {code} for {call.verb} {call.resource}). "
+        "Is its address right, or does a proxy or a firewall on the way refuse the request?"
     )
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import ssl
 from uuid import UUID
 
 from capacityd.model.errors import NodeUnauthorized
 from capacityd.model.node import NodeState
-from capacityd.model.quoting import length_text
 from capacityd.model.text import printable
 from capacityd.node import Identity, Machine
 from capacityd.node.cluster_access import ClusterAccess
@@ -80,27 +78,21 @@ def require_own_machine(identity: Identity, state: NodeState, machine: Machine) 
     """
     if identity.is_own_node or machine.machine_id is None:
         return
-    # Two empty ids are unknown, not equal.
-    if not machine.machine_id or state.machine_id != machine.machine_id:
-        theirs = _shown_id(state.machine_id) or "not set"
-        ours = _shown_id(machine.machine_id) or "none (/etc/machine-id is empty)"
-        raise NodeUnauthorized(
-            f'Node "{state.name}" belongs to another machine: its machineID is {theirs}, this machine\'s is {ours}. '
-            "Set node_name to the name under which this machine's kubelet registered"
-        )
     their_uuid, our_uuid = _uuid(state.system_uuid), _uuid(machine.system_uuid)
-    if their_uuid and our_uuid and their_uuid != our_uuid:
-        raise NodeUnauthorized(
-            f'Node "{state.name}" belongs to another machine, which has the same machine-id: its systemUUID '
-            "is not the one in /sys/class/dmi/id/product_uuid. Set node_name to the name under which this "
-            "machine's kubelet registered, and give each machine its own machine-id (machine-id(5))"
+    if not machine.machine_id or state.machine_id != machine.machine_id:  # two empty ids are unknown, not equal
+        difference = "its machineID is not the one in /etc/machine-id"
+    elif their_uuid and our_uuid and their_uuid != our_uuid:
+        difference = (
+            "its systemUUID is not the one in /sys/class/dmi/id/product_uuid, although the machine-id is equal: give "
+            "each machine its own machine-id (machine-id(5))"
         )
-
-
-def _shown_id(machine_id: str) -> str:
-    """A machine's id for a message. Of a text that is not an id, only the length is shown."""
-    is_id = re.fullmatch("[0-9A-Fa-f-]{0,64}", machine_id)
-    return machine_id if is_id else f"not an id ({length_text(machine_id)})"
+    else:
+        return
+    # The ids are left out, because only root may read the UUID, and the Node may have any text as an id.
+    raise NodeUnauthorized(
+        f'Node "{state.name}" belongs to another machine: {difference}. Set node_name to the name under which this '
+        "machine's kubelet registered"
+    )
 
 
 def _uuid(text: str) -> UUID | None:

@@ -101,6 +101,5 @@ def _why_no_response(e: BaseException, access: ClusterAccess) -> str:
         case ReadTimeoutError() | TimeoutError():
             return f"{server} did not respond in time"
         case ConnectionError():
-            message = f"{server} closed the connection before it responded"
-            return f"{message}. It was asked with http; does it speak https?" if access.is_without_tls else message
+            return f"{server} closed the connection before it responded. Is its address right, with https or http?"
     return ""

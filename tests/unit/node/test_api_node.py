@@ -157,6 +157,7 @@ UNUSABLE = [
         *(("read", *unusable) for unusable in UNUSABLE),
         *((request_, *unusable) for request_ in ("who", "patch", "event") for unusable in (UNUSABLE[0], UNUSABLE[-1])),
         ("who", answer(201, {"status": {"userInfo": {"username": 3}}}), "username is not text"),
+        ("who", answer(201, [1]), "it is not a JSON object"),
         *((request_, answer(200, {"kind": "Pod"}), "not a Node") for request_ in ("read", "patch")),
         ("read", about(name="n2"), "it is about another Node"),
         ("patch", about(name="n2"), "it is about another Node"),

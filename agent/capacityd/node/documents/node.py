@@ -74,9 +74,11 @@ def named_node(document: Any, name: str, uid: str | None = None) -> NodeState:
 def reviewed_user(document: Any) -> tuple[str, str]:
     """Returns the user name in a SelfSubjectReview, and the Node that the user's token is bound to; "" if missing.
 
-    document: the SelfSubjectReview, if there is one. Raises InvalidDocument.
+    Raises InvalidDocument.
     """
-    status = object_at(document or {}, "status") or {}
+    if not isinstance(document, dict):
+        raise InvalidDocument("it is not a JSON object")
+    status = object_at(document, "status") or {}
     user = object_at(status, "userInfo") or {}
     extra = object_at(user, "extra") or {}
     nodes = extra.get(_NODE_OF_TOKEN)  # a list of texts, although a token is bound to only one Node

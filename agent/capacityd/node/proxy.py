@@ -19,9 +19,9 @@ def is_http_url(text: str) -> bool:
 
 def proxy_problem(proxy: str) -> str:
     """Why a proxy cannot be used, and what to do; "" if it can be used. proxy: the proxy's URL."""
-    if proxy.startswith("socks"):
-        return "SOCKS is not supported: name an HTTP proxy"
-    return "" if is_http_url(proxy) else "a valid one is http://192.0.2.1:3128"
+    if proxy.lower().startswith("http://") and is_http_url(proxy):
+        return ""
+    return "name an HTTP proxy, such as http://192.0.2.1:3128 (SOCKS and TLS to the proxy are not supported)"
 
 
 def proxy_headers(proxy: str | None) -> Mapping[str, str] | None:

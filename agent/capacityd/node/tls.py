@@ -28,9 +28,6 @@ class _Context(ssl.SSLContext):
     def wrap_socket(self, *args: Any, **options: Any) -> ssl.SSLSocket:
         return super().wrap_socket(*args, **{**options, "server_hostname": self.server_name})
 
-    def wrap_bio(self, *args: Any, **options: Any) -> ssl.SSLObject:
-        return super().wrap_bio(*args, **{**options, "server_hostname": self.server_name})
-
 
 def tls_contexts(access: ClusterAccess) -> Iterator[ssl.SSLContext]:
     """Yields the contexts to try for a server: one with all authorities and, if there are several, one for each.

@@ -46,8 +46,6 @@ class Connection:
         self._lines: deque[bytes] = deque()
         self._rest = b""  # the start of a line whose end has not arrived yet
         server, proxy = urlsplit(target.server), urlsplit(target.proxy or "")
-        if target.proxy and proxy.scheme != "http":
-            raise WatchFailure("cannot be watched through a proxy that is not reached with http")
         name = (target.server_name or server.hostname or "").rstrip(".")
         first_hop = proxy if target.proxy else server
         self._http = _Http(context, name, first_hop.hostname or "", first_hop.port, timeout=_CONNECT)

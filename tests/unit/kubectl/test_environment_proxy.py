@@ -72,7 +72,7 @@ def test_only_an_operators_commands_use_the_proxy_of_the_environment(
     )
 
 
-@pytest.mark.parametrize("proxy", ["socks5://192.0.2.1:1080", "ftp://192.0.2.1", "http://192.0.2.1:x"])
+@pytest.mark.parametrize("proxy", ["socks5://192.0.2.1:1080", "https://192.0.2.1:3128", "http://192.0.2.1:x"])
 def test_a_proxy_that_cannot_be_used_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
     monkeypatch.setenv("HTTPS_PROXY", proxy)
     with pytest.raises(NodeUnauthorized, match="HTTPS_PROXY"):

@@ -139,7 +139,10 @@ WRONG: list[Any] = [
     (config({"server": "192.0.2.1:6443"}), "has no server such as"),
     (config({"server": "https://me:s3cr3t@h"}), "has no server such as"),
     (config({"server": "https://h?token=s3cr3t"}), "has no server such as"),
-    (config({"proxy-url": "socks5://h"}), "has an invalid proxy-url"),
+    *[
+        (config({"proxy-url": f"{scheme}://h"}), "has an invalid proxy-url; name an HTTP")
+        for scheme in ("socks5", "https")
+    ],
     (config({"certificate-authority-data": "s3cr3t!"}), "certificate-authority-data is not base64"),
     (config({"certificate-authority": "/nonexistent/ca"}), " does not exist. Has the kubelet joined"),
     (config({"certificate-authority": "/"}), "cannot be read: Is a directory"),

@@ -301,13 +301,6 @@ def test_a_server_that_is_not_there_is_named(server: WatchServer) -> None:
         assert watcher.wait_not_watched().reason.endswith("cannot be reached: Connection refused")
 
 
-@pytest.mark.parametrize("proxy", ["https://127.0.0.1:3128", "socks5://127.0.0.1:1080"])
-def test_a_proxy_that_cannot_be_used_is_reported(server: WatchServer, proxy: str) -> None:
-    with watching(target_of(server, proxy=proxy)) as watcher:
-        assert "cannot be watched through a proxy that is not reached with http" in watcher.wait_not_watched().reason
-    assert server.requests == []
-
-
 def test_the_watcher_does_not_grow_with_events_and_connections(server: WatchServer) -> None:
     with watching(target_of(server), LONG_CONNECTION=0.0) as watcher:
         process = psutil.Process(watcher.process.pid)

@@ -52,6 +52,13 @@ class ArgumentParser(argparse.ArgumentParser):
         near = get_close_matches(argument.partition("=")[0], self._option_string_actions, n=1)
         return f'did you mean "{near[0]}"?' if near else ""
 
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        """Converts a value as argparse does. Refuses the empty value of an option, which an unset variable causes."""
+        may_be_empty = not action.option_strings or action.default == ""
+        if not arg_string and not may_be_empty:
+            raise argparse.ArgumentError(action, "the value is empty; is a variable unset?")
+        return super()._get_value(action, arg_string)
+
     def _check_value(self, action: argparse.Action, value: str) -> None:
         """Checks a value as argparse does. For an unknown command, suggests the nearest command."""
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from capacityd.model.errors import AmbiguousValue, Cause, HostError
 from capacityd.schema.config import Table
 from capacityd.schema.matchers import KeyMatcher, Value, is_missing
+from capacityd.schema.toml_values import describe_toml_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +118,4 @@ def describe_value(value: Value) -> str:
     """A device's value as text, for a reason."""
     if is_missing(value):
         return "missing"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return f'"{value}"'
-    return ", ".join(value) if isinstance(value, tuple) else str(value)
+    return ", ".join(value) if isinstance(value, tuple) else describe_toml_value(value)

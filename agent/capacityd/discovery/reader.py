@@ -15,9 +15,9 @@ from capacityd.discovery.explain import Match, explain_devices, explain_error, w
 from capacityd.discovery.matcher import MatchResult, match_device, unknown_if_uncertain
 from capacityd.discovery.when import reading_of_when
 from capacityd.model.errors import Cause, HostError
-from capacityd.model.host import Host, resolve_link
-from capacityd.model.quantity import countable, number_in
-from capacityd.model.quoting import how_to_see, length_text, quoted
+from capacityd.model.host import Host, resolve_link, whole_number_in
+from capacityd.model.quantity import countable
+from capacityd.model.quoting import how_to_see
 from capacityd.model.reading import Absent, Contribution, Quantity, Reading, Unknown
 from capacityd.schema.config import Resource
 from capacityd.schema.device import Device, DeviceDetector, ValueDetector
@@ -213,12 +213,7 @@ def _contribution(
 def _whole_number(measure: str, value: Value) -> int:
     """A device's value for a measure, in base units. Raises HostError if there is none, or if it is no whole number."""
     if isinstance(value, str) and value:  # an attribute or a property
-        number = number_in(value)
-        if number is None:
-            raise HostError(
-                f"{measure} is not a whole number from 0 up ({length_text(value)})", detail=f"it is {quoted(value)}"
-            )
-        return number
+        return whole_number_in(value, measure)
     if not isinstance(value, int):
         raise HostError(f"has no {measure}")
     return value

@@ -175,13 +175,14 @@ class Host(Protocol):
 def read_int(host: Host, path: str) -> int | None:
     """The whole number in a small file; None if the file does not exist. Raises HostError for any other content."""
     text = host.text(path)
-    if text is None:
-        return None
+    return None if text is None else whole_number_in(text, path)
+
+
+def whole_number_in(text: str, name: str) -> int:
+    """The whole number in a text. name: of the text, for the message. Raises HostError for any other text."""
     number = number_in(text)
     if number is None:
-        raise HostError(
-            f"{path} is not a whole number from 0 up ({length_text(text)})", detail=f"it contains {quoted(text)}"
-        )
+        raise HostError(f"{name} is not a whole number from 0 up ({length_text(text)})", detail=f"it is {quoted(text)}")
     return number
 
 

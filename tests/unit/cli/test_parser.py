@@ -147,6 +147,7 @@ def test_observe_forbids_apply(node_file: str, tmp_path: Path, capsys: pytest.Ca
         ("probe --config /nowhere", "/nowhere"),
         ("probe --as-service --machine x.json", "--as-service reads this machine: it cannot be combined with"),
         ("plan --node-file n.json --kubeconfig k", "replaces the API server"),
+        ("plan --config= --json", "argument --config: the value is empty; is a variable unset?"),
         ("status --machine x.json", "unrecognized arguments: --machine x.json"),
     ],
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import words
 from markdown import escaped, table, terms
 
-from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES, WHEN_KEYS, DetectorDependentKey, Fact
+from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES, WHEN_KEYS, Fact
 from capacityd.detectors import detector_names, load_detector
 from capacityd.schema.device import Detector, DeviceDetector
 from capacityd.schema.setting_types import Setting
@@ -15,13 +15,6 @@ from capacityd.schema.toml_values import toml_value
 from capacityd.schema.units import UNITS
 from capacityd.schema.value_types import Amount, Choice, Flag, HexId, Kind, Network, Text
 
-_EITHER = {
-    "except": "a table or a list of tables",
-    "when": "a table",
-    "measure": "a word",
-    "unit": "a unit",
-    "fallback": "an amount",
-}
 _TYPES: dict[type, str] = {Text: "text", Flag: "true or false", Network: "address or network"}
 _DETECTORS = (
     "Devices can also be matched by `attributes` (files and links of the device in /sys) and `properties` (of udev), "
@@ -34,8 +27,7 @@ _DETECTORS = (
 
 def resources() -> Iterator[str]:
     yield from map(escaped, words.RESOURCES)
-    types = {key: entry.type.name for key, entry in RESOURCE_KEYS.items() if isinstance(entry, Setting)} | _EITHER
-    yield table((key, types[key], _default(entry), entry.about) for key, entry in RESOURCE_KEYS.items())
+    yield table((key, entry.type.name, _default(entry), entry.about) for key, entry in RESOURCE_KEYS.items())
     yield "The keys of `when`. All keys must match; a list matches if one of its values does:"
     yield table((key, _fact_type(fact), "", fact.about) for key, fact in WHEN_KEYS.items())
 
@@ -87,5 +79,5 @@ def _type(kind: Kind) -> str:
     return _TYPES[type(kind)]
 
 
-def _default(of: Setting | DetectorDependentKey) -> str:
+def _default(of: Setting) -> str:
     return "" if of.default is None else toml_value(of.default)

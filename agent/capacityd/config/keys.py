@@ -12,7 +12,7 @@ from capacityd.detectors import detector_names
 from capacityd.model.quantity import LARGEST_QUANTITY
 from capacityd.schema.config import REDUCTIONS, Resource, Settings
 from capacityd.schema.mistakes import NOT_ABSOLUTE, NOT_EXACT_PATH, Mistake
-from capacityd.schema.setting_types import BOOLEAN, RESERVE, Setting, integer, one_of
+from capacityd.schema.setting_types import BOOLEAN, RESERVE, Setting, SettingType, integer, one_of
 from capacityd.schema.value_types import Text
 
 UNAME_MACHINES = {
@@ -41,17 +41,6 @@ _DMI_FILES = (
 
 
 @dataclass(frozen=True, slots=True)
-class DetectorDependentKey:
-    """A key of a resource whose value is a table or depends on the resource's detector. tables.py and resource.py parse
-    the value."""
-
-    about: str
-    """What the key is for, in the documentation."""
-    default: object = None
-    """The default as a TOML value; None if the key has no default."""
-
-
-@dataclass(frozen=True, slots=True)
 class Fact:
     """A key of "when". Its value is a text, or a table with a text for each name."""
 
@@ -68,23 +57,32 @@ class Fact:
         return bool(self.names or self.pattern)
 
 
-RESOURCE_KEYS: dict[str, Setting | DetectorDependentKey] = {
-    "except": DetectorDependentKey("devices that do not count although they match"),
-    "when": DetectorDependentKey("the machines that the resource applies to; on others, the resource is absent"),
+def _as_written(name: str) -> SettingType:
+    """The type of a key whose value resource.py parses, because it depends on the detector, or contains other keys."""
+    return SettingType(name, parse=lambda raw: raw)
+
+
+RESOURCE_KEYS: dict[str, Setting] = {
+    "except": Setting(_as_written("a table or a list of tables"), "devices that do not count although they match"),
+    "when": Setting(
+        _as_written("a table"), "the machines that the resource applies to; on others, the resource is absent"
+    ),
     "slots": Setting(integer(least=1, most=10**9), "pods that can share one device", default=_DEFAULTS["slots"]),
-    "measure": DetectorDependentKey(
+    "measure": Setting(
+        _as_written("a word"),
         'the value to add up: "count", a measure of the detector, or an attribute or property: "attributes.NAME"',
         default="count",
     ),
-    "unit": DetectorDependentKey("unit of the quantity, for sizes and speeds"),
+    "unit": Setting(_as_written("a unit"), "unit of the quantity, for sizes and speeds"),
     "reserve": Setting(
         RESERVE,
         'the quantity to hold back, in units of the quantity, or as a share such as "10%"',
         default=0,
     ),
     "reduce": Setting(one_of(*REDUCTIONS), "how the devices' shares become one number", default=_DEFAULTS["reduce"]),
-    "fallback": DetectorDependentKey(
-        "the measure of a device that does not report it; without it, such a device makes the resource unknown"
+    "fallback": Setting(
+        _as_written("an amount"),
+        "the measure of a device that does not report it; without it, such a device makes the resource unknown",
     ),
     "expect": Setting(
         integer(least=1, most=LARGEST_QUANTITY),

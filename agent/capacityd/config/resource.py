@@ -13,13 +13,14 @@ from capacityd.model.key import may_label
 from capacityd.model.quantity import countable
 from capacityd.schema.config import Resource
 from capacityd.schema.device import Detector, DeviceDetector, ValueDetector
-from capacityd.schema.setting_types import Setting
 from capacityd.schema.toml_values import describe_toml_value
 from capacityd.schema.units import UNITS, expected_unit
 from capacityd.schema.value_types import Amount
 
 _DEVICE_KEYS = ("except", "slots", "measure", "unit", "fallback")
 """The keys of a resource that only a DeviceDetector supports."""
+_PARSED_BELOW = ("except", "when", "measure", "unit", "fallback")
+"""The keys whose values _detector_fields() and when_tests() parse."""
 
 _OTHER_NAMES = {
     **dict.fromkeys(("gpu", "accelerator", "npu", "tpu", "fpga"), "pci"),
@@ -55,11 +56,10 @@ def resource_of(name: str, raw: object, place: Place) -> Resource | None:
     else:
         fields |= _detector_fields(raw, detector, place)
     for key, value in raw.items():
-        declared = RESOURCE_KEYS.get(key)
         if key == "when":
             fields["when"] = when_tests(value, place)
-        elif isinstance(declared, Setting):  # _detector_fields() has parsed the other keys
-            fields[key] = place.parse(key, declared.type.parse, value)
+        elif key in RESOURCE_KEYS and key not in _PARSED_BELOW:
+            fields[key] = place.parse(key, RESOURCE_KEYS[key].type.parse, value)
     fields.pop("enabled", None)  # parsed only to report an invalid value
     if fields.get("label") and not may_label(name):
         place.report(

@@ -16,7 +16,10 @@ from kubectl_capacityd.fleet import metrics as fleet_metrics
 from kubectl_capacityd.fleet.assess import FleetReport
 
 _ENTRIES = {
-    EntryKind.CHANGED: "a number on the Node was changed",
+    EntryKind.CHANGED: (
+        "a number on the Node was changed. REASON is what the pass has found: a new key, another reading or "
+        "configuration than the published one, another number on the Node, which is restored, or an absent resource"
+    ),
     EntryKind.CONDITION: (
         "something has become wrong with a resource or the Node, or is right again; CONDITION_REASON is its "
         "[reason](#condition-reasons)"

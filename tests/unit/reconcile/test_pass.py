@@ -228,12 +228,14 @@ def test_another_number_of_a_denied_name_is_tried_at_once(service: Service) -> N
     assert (service.node.numbers, service.node.condition) == ({A: "3"}, TRUE)
 
 
-def test_one_of_ten_names_is_found_and_the_others_are_written(service: Service) -> None:
+@pytest.mark.parametrize(("denied", "attempts"), [({7}, 9), ({1, 8}, 15), (set(range(10)), 21)], ids=str)
+def test_denied_names_are_found_and_the_others_are_written(service: Service, denied: set[int], attempts: int) -> None:
     names = [f"n{number}" for number in range(10)]
-    service.node.denies = denies("example.com/n7")
+    service.node.denies = denies(*(f"example.com/n{number}" for number in denied))
     service.make_pass(1000.0, **dict.fromkeys(names, FOUR))
-    assert len(service.node.numbers) == 9
-    assert service.node.attempts <= 14
+    assert service.node.numbers.keys() == {f"example.com/n{number}" for number in {*range(10)} - denied}
+    assert service.memory.denied.keys() == {f"example.com/n{number}" for number in denied}
+    assert service.node.attempts <= attempts
     assert len(service.memory.writes) == 1
 
 

@@ -34,13 +34,13 @@ def node_state(document: Any) -> NodeState:
         raise InvalidDocument('this is a List, not a Node: "kubectl get node NAME -o json" prints a single one')
     if document.get("kind") != "Node":
         raise InvalidDocument("this is not a Node: its kind is missing, or another one")
-    metadata = object_at(document, "metadata") or {}
-    status = object_at(document, "status") or {}
-    node_info = object_at(status, "nodeInfo") or {}
+    metadata = object_at(document, "metadata")
+    status = object_at(document, "status")
+    node_info = object_at(status, "nodeInfo")
     name = printable_text_at(metadata, "name")
     if not name:
         raise InvalidDocument("metadata.name is missing")
-    annotations = object_at(metadata, "annotations") or {}
+    annotations = object_at(metadata, "annotations")
     conditions = objects_at(status, "conditions")
     return NodeState(
         name=name,
@@ -51,7 +51,7 @@ def node_state(document: Any) -> NodeState:
         labels=_labels(metadata),
         annotation=text_at(annotations, ANNOTATION),
         configuration=text_at(annotations, CONFIGURATION_ANNOTATION),
-        conditions=tuple(_own_conditions(conditions or [])),
+        conditions=tuple(_own_conditions(conditions)),
         machine_id=printable_text_at(node_info, "machineID"),
         system_uuid=printable_text_at(node_info, "systemUUID"),
         fingerprint=_fingerprint(document),
@@ -78,9 +78,9 @@ def reviewed_user(document: Any) -> tuple[str, str]:
     """
     if not isinstance(document, dict):
         raise InvalidDocument("it is not a JSON object")
-    status = object_at(document, "status") or {}
-    user = object_at(status, "userInfo") or {}
-    extra = object_at(user, "extra") or {}
+    status = object_at(document, "status")
+    user = object_at(status, "userInfo")
+    extra = object_at(user, "extra")
     nodes = extra.get(_NODE_OF_TOKEN)  # a list of texts, although a token is bound to only one Node
     node = str(nodes[0]) if isinstance(nodes, list) and nodes else ""
     return printable_text_at(user, "username"), printable(node)
@@ -94,14 +94,14 @@ def _fingerprint(document: JsonObject) -> str:
 
 
 def _labels(metadata: JsonObject) -> dict[str, str]:
-    labels = object_at(metadata, "labels") or {}
+    labels = object_at(metadata, "labels")
     return {key: value for key, value in labels.items() if isinstance(value, str)}  # the API server stores only text
 
 
 def _quantities(status: JsonObject, key: str) -> dict[str, str]:
     """Name -> quantity. A whole number is in plain digits, although the API server stores 1000 as 1k."""
     quantities = {}
-    for name, value in (object_at(status, key) or {}).items():
+    for name, value in object_at(status, key).items():
         if not isinstance(value, str) or not value.isprintable():
             raise InvalidDocument(f"{key} has an invalid quantity")
         quantities[printable(name)] = plain(value) if value else value

@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 from capacityd.node.documents.fields import (
     InvalidDocument,
     JsonObject,
-    naming_object,
     object_at,
     objects_at,
     printable_text_at,
     text_at,
 )
+from kubectl_capacityd.cluster.documents.objects import naming_object
 
 T = TypeVar("T")
 
@@ -34,8 +34,8 @@ def list_page(document: Any, kind: str, parse_item: Callable[[JsonObject], T]) -
     """
     if not isinstance(document, dict) or document.get("kind") != kind:
         raise InvalidDocument(f"it is not a {kind}")
-    items = objects_at(document, "items") or []
-    metadata = object_at(document, "metadata") or {}
+    items = objects_at(document, "items")
+    metadata = object_at(document, "metadata")
     next_token = text_at(metadata, "continue") or ""
     return [parse_item(item) for item in items], next_token
 
@@ -48,7 +48,7 @@ def saved_items(document: Any) -> Mapping[str, Sequence[JsonObject]]:
         return {"Node": [document]}
     kind_of_items = _KIND_OF_ITEMS.get(str(document.get("kind")))  # None for a list of several kinds
     by_kind = defaultdict(list)
-    for item in objects_at(document, "items") or []:
+    for item in objects_at(document, "items"):
         kind = kind_of_items or str(item.get("kind"))
         by_kind[kind].append(item)
     return by_kind
@@ -59,8 +59,8 @@ def device_classes_by_resource(items: Sequence[JsonObject]) -> dict[str, tuple[s
     classes: dict[str, tuple[str, ...]] = {}
     for item in items:
         with naming_object("DeviceClass", item):
-            metadata = object_at(item, "metadata") or {}
-            spec = object_at(item, "spec") or {}
+            metadata = object_at(item, "metadata")
+            spec = object_at(item, "spec")
             name = printable_text_at(metadata, "name")
             resource = printable_text_at(spec, "extendedResourceName")
         if resource:

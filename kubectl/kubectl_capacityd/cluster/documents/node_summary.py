@@ -7,8 +7,9 @@ from typing import Any
 
 from capacityd.model.published import published_in, why_unreadable
 from capacityd.model.quantity import LARGEST_QUANTITY
-from capacityd.node.documents.fields import naming_object, object_at, text_at, whole_quantities
+from capacityd.node.documents.fields import object_at, text_at
 from capacityd.node.documents.node import api_time, node_state
+from kubectl_capacityd.cluster.documents.objects import naming_object, whole_quantities
 from kubectl_capacityd.model import NodeSummary
 
 
@@ -16,10 +17,10 @@ def summarize(node: Mapping[str, Any], label: str) -> NodeSummary:
     """Returns a Node's summary. label: the label that groups Nodes. Raises InvalidDocument if node is no Node."""
     with naming_object("Node", node):
         state = node_state({**node, "kind": "Node"})  # the items of a list have no kind
-        metadata = object_at(node, "metadata") or {}
-        node_labels = object_at(metadata, "labels") or {}
+        metadata = object_at(node, "metadata")
+        node_labels = object_at(metadata, "labels")
         label_value = text_at(node_labels, label)
-        spec = object_at(node, "spec") or {}
+        spec = object_at(node, "spec")
     ready = _ready(node)
     published = published_in(state.annotation)
     return NodeSummary(
@@ -50,7 +51,7 @@ def _ready(node: Mapping[str, Any]) -> Mapping[str, Any]:
     return next((stored for stored in conditions if stored.get("type") == "Ready"), {})
 
 
-def _extended(quantities: Mapping[str, str] | None) -> dict[str, int]:
+def _extended(quantities: Mapping[str, str]) -> dict[str, int]:
     """Returns the extended resources that the scheduler can count: whole numbers up to LARGEST_QUANTITY."""
     numbers = whole_quantities(quantities)
     return {name: number for name, number in numbers.items() if "/" in name and number <= LARGEST_QUANTITY}

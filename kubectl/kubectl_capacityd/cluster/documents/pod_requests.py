@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from capacityd.node.documents.fields import (
-    JsonObject,
-    naming_object,
-    object_at,
-    objects_at,
-    printable_text_at,
-    whole_quantities,
-)
+from capacityd.node.documents.fields import JsonObject, object_at, objects_at, printable_text_at
+from kubectl_capacityd.cluster.documents.objects import naming_object, whole_quantities
 from kubectl_capacityd.model import PodRequests
 
 _FINISHED = ("Succeeded", "Failed")
@@ -33,8 +27,8 @@ def sum_requests(pods: Iterable[tuple[str, Mapping[str, int]]]) -> PodRequests:
 def node_and_requests(pod: JsonObject) -> tuple[str, Mapping[str, int]]:
     """Returns the name of the pod's Node ("" if the pod is not bound) and its requests. Raises InvalidDocument."""
     with naming_object("Pod", pod):
-        status = object_at(pod, "status") or {}
-        spec = object_at(pod, "spec") or {}
+        status = object_at(pod, "status")
+        spec = object_at(pod, "spec")
         node = printable_text_at(spec, "nodeName")
         is_finished = status.get("phase") in _FINISHED
         # A pod with scheduling gates waits for these, not for a Node.
@@ -53,11 +47,11 @@ def pod_requests(spec: JsonObject) -> dict[str, int]:
     running pods do not exist for extended resources.
     """
     together: Counter[str] = Counter()  # of the containers and the sidecars
-    for container in objects_at(spec, "containers") or ():
+    for container in objects_at(spec, "containers"):
         together.update(_extended_requests(container))
     sidecars: Counter[str] = Counter()  # of the sidecars that have started
     largest_start: Counter[str] = Counter()  # the maximum while the init containers run
-    for container in objects_at(spec, "initContainers") or ():
+    for container in objects_at(spec, "initContainers"):
         requests = _extended_requests(container)
         if container.get("restartPolicy") == "Always":
             together.update(requests)
@@ -71,10 +65,9 @@ def pod_requests(spec: JsonObject) -> dict[str, int]:
 
 
 def _extended_requests(container: JsonObject) -> Counter[str]:
-    resources = object_at(container, "resources") or {}
-    return _extended(object_at(resources, "requests"))
+    return _extended(object_at(object_at(container, "resources"), "requests"))
 
 
-def _extended(quantities: JsonObject | None) -> Counter[str]:
+def _extended(quantities: JsonObject) -> Counter[str]:
     """The quantities of extended resources. The API server accepts only whole numbers for them."""
     return Counter({name: number for name, number in whole_quantities(quantities).items() if "/" in name})

@@ -28,10 +28,8 @@ from capacityd.schema.value_types import Amount, Choice, Flag, Text
 
 _PSEUDO_FOLDERS = ("/proc", "/sys")
 """Folders in which only interfaces of the kernel are mounted."""
-_KIND_WITHOUT_DISK = {"loop": "image", "ram": "memory", "zram": "memory"}
-"""Block device in a file or in memory -> the kind of the file systems on it. Their bytes are counted elsewhere."""
-_NO_DISK = re.compile(rf"/(?:block|dev)/({'|'.join(_KIND_WITHOUT_DISK)})[0-9]+")
-"""Matches such a device's path in /sys, or its node, which is the source of a btrfs."""
+_NO_DISK = re.compile("/(?:block|dev)/(loop|z?ram)[0-9]+")
+"""Matches the path in /sys, or the node, of a block device in a file or in memory. Its bytes are counted elsewhere."""
 
 
 def find(host: Host) -> Iterator[Device]:
@@ -51,8 +49,9 @@ def _mounted(host: Host, filesystem: Filesystem, read_system_filesystems: Callab
     """The device of a mounted file system. The device's details are the Filesystem."""
     partition = host.resolve(f"/sys/dev/block/{filesystem.number}")  # None: not on a block device
     kind = kind_of(filesystem.type, on_device=has_device(filesystem.number))
+    # /sys has no partition for a btrfs or bcachefs, but the source names one.
     if kind == "local" and (device := _NO_DISK.search(partition or filesystem.source)):
-        kind = _KIND_WITHOUT_DISK[device[1]]
+        kind = "image" if device[1] == "loop" else "memory"
     points = tuple(map(printable, filesystem.points))
     return Device(
         path=partition or MOUNT_TABLE,  # without a partition, only the mount table shows that the file system exists

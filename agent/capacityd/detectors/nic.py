@@ -69,20 +69,10 @@ def _bus(host: Host, device: Device) -> Value:
     return link_name(host, f"{device.path}/device/subsystem") if _hardware(host, device) else None
 
 
-def _ids(host: Host, device: Device) -> tuple[str, str, str]:
-    """Bus, vendor id and product id of the nearest USB or PCI device above the interface; "" each if none exists."""
+def _ids(host: Host, device: Device) -> tuple[str, str]:
+    """The vendor id and the product id of the nearest USB or PCI device; "" each if none exists."""
     hardware = _hardware(host, device)
-    return hardware_ids(host, hardware) if hardware else ("", "", "")
-
-
-def _vendor(host: Host, device: Device) -> Value:
-    _, vendor, _ = _ids(host, device)
-    return vendor or None
-
-
-def _product(host: Host, device: Device) -> Value:
-    _, _, product = _ids(host, device)
-    return product or None
+    return hardware_ids(host, hardware) if hardware else ("", "")
 
 
 def _link(host: Host, path: str) -> str | None:
@@ -176,8 +166,14 @@ DETECTOR = DeviceDetector(
         "name": DeviceKey(Text(rejects=NOT_AN_INTERFACE), lambda _, device: device.name, "the name, such as eth0"),
         "driver": DeviceKey(Text(rejects=(SEPARATED_BY_BAR,)), _driver, "the hardware's driver"),
         "bus": DeviceKey(Text(), _bus, "the hardware's bus: pci, usb, virtio, …"),
-        "vendor": DeviceKey(HexId(digits=4), _vendor, "vendor id of the PCI or USB device"),
-        "device": DeviceKey(HexId(digits=4), _product, "device or product id of the PCI or USB device"),
+        "vendor": DeviceKey(
+            HexId(digits=4), lambda host, device: _ids(host, device)[0] or None, "vendor id of the PCI or USB device"
+        ),
+        "device": DeviceKey(
+            HexId(digits=4),
+            lambda host, device: _ids(host, device)[1] or None,
+            "device or product id of the PCI or USB device",
+        ),
         "kind": DeviceKey(
             Choice(_KINDS),
             _kind,

@@ -28,15 +28,23 @@ flash chips (mtdblock, ubiblock) and network disks of Ceph (rbd)."""
 _HARDWARE_IN_VIRTUAL = re.compile("fio[a-z]+")
 """Names of hardware in virtual/: the driver iomemory-vsl of Fusion-io's PCIe cards (fioa) sets no parent device. The
 kernel's own drivers of hardware all do (device_add_disk in drivers/block, drivers/s390/block, drivers/nvdimm)."""
+_CARD = re.compile("mmcblk[0-9]+")
+"""The name of a memory card's main area. Its other areas have block devices of their own: mmcblk0boot0, mmcblk0gp0, …
+(drivers/mmc/core/mmc.c)."""
 _NVME_PATH = re.compile("nvme[0-9]+c[0-9]+n[0-9]+")
 """One of several paths to an NVMe namespace: nvme6c6n1 beside nvme6n1 (nvme_alloc_ns in drivers/nvme/host/core.c)."""
 
 
 def is_excluded(name: str) -> bool:
-    """Whether the name shows that this is not a whole disk. mmcblk0boot0 is a part of the memory card mmcblk0."""
-    is_part_of_card = name.startswith("mmcblk") and not name.removeprefix("mmcblk").isdigit()
+    """Whether the name shows that this is not a whole disk."""
     is_nvme_path = _NVME_PATH.fullmatch(name) is not None
-    return name.startswith((*_SOFTWARE, *_NOT_DISKS)) or is_part_of_card or is_nvme_path
+    return name.startswith((*_SOFTWARE, *_NOT_DISKS)) or disk_of_area(name) != name or is_nvme_path
+
+
+def disk_of_area(name: str) -> str:
+    """The name of the memory card with this area, such as mmcblk0 for mmcblk0boot0. The name of a disk stays."""
+    card = _CARD.match(name)
+    return card[0] if card else name
 
 
 def is_virtual(name: str, real: str) -> bool:

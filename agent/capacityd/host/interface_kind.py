@@ -168,14 +168,13 @@ def _is_representor(host: Host, path: str) -> bool:
 
 def _is_bmc(host: Host, hardware: str) -> bool:
     """Whether the interface leads to the machine's own service processor. hardware: an interface of a USB device."""
-    _, vendor, product = hardware_ids(host, hardware)
-    if (vendor, product) in _BMC_IDS:
+    if hardware_ids(host, hardware) in _BMC_IDS:
         return True
     return host.text(f"{os.path.dirname(hardware)}/manufacturer") == "OpenBMC"
 
 
-def hardware_ids(host: Host, hardware: str) -> tuple[str, str, str]:
-    """Bus, vendor and product of the nearest USB or PCI device: this device, or one above; "" each if none exists.
+def hardware_ids(host: Host, hardware: str) -> tuple[str, str]:
+    """Vendor and product of the nearest USB or PCI device: this device, or one above; "" each if none exists.
 
     The ids are without 0x. Raises HostError.
     """
@@ -184,5 +183,5 @@ def hardware_ids(host: Host, hardware: str) -> tuple[str, str, str]:
         if bus in _ID_ATTRIBUTES:
             vendor, product = (host.text(f"{path}/{name}") for name in _ID_ATTRIBUTES[bus])
             if vendor is not None and product is not None:
-                return bus, vendor.removeprefix("0x"), product.removeprefix("0x")
-    return "", "", ""
+                return vendor.removeprefix("0x"), product.removeprefix("0x")
+    return "", ""

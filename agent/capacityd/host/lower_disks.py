@@ -27,7 +27,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 from capacityd.host.automounts import automount
-from capacityd.host.block_devices import block_device_path, is_virtual
+from capacityd.host.block_devices import block_device_path, disk_of_area, is_virtual
 from capacityd.host.regular_file import MAX_ATTRIBUTE_BYTES
 from capacityd.linux.filesystem_types import Backing, backing, has_device
 from capacityd.linux.mountinfo import Mount, MountTree
@@ -54,8 +54,6 @@ _SYSEXT_SOURCES = ("confext", "sysext")
 """Sources of systemd-sysext(8)'s overlays over /etc and /usr. Their layers are files on the disks of / and /var."""
 _NAMES_WITHOUT_DISK = ("ram", "mtdblock", "ubiblock", "nbd", "rbd", "rnbd")
 """Names, without the number, of block devices in memory, on flash chips, or on a network."""
-_PART_OF_CARD = re.compile("(mmcblk[0-9]+)(boot[0-9]+|gp[0-9]+|rpmb)")
-"""Areas of a memory card besides its main area (drivers/mmc/core/mmc.c), each with a block device of its own."""
 _LAYER_SEPARATOR = re.compile(r"(?<!\\):+")  # colons, but not the escaped ones in a folder's name
 _ESCAPED = re.compile(r"\\(.)")
 
@@ -224,7 +222,9 @@ class LowerDisks:
         if lower_names or kind in _NAMES_WITHOUT_DISK:
             return
         if kind == "loop":
-            yield from self._of_existing(self._path_in(f"{whole}/loop/backing_file"), above)
+            # raw(), because text() would make the path printable.
+            path = self._host.raw(f"{whole}/loop/backing_file", MAX_ATTRIBUTE_BYTES).removesuffix("\n")
+            yield from self._of_existing(path, above)
         elif kind == "zram":
             node = self._host.text(f"{whole}/backing_dev")
             if node and node != "none":
@@ -232,11 +232,7 @@ class LowerDisks:
         elif is_virtual(name, whole):
             raise HostError(f"the devices below {name} are unknown")  # drbd, ublk, zd (ZFS)
         else:
-            yield _PART_OF_CARD.sub(r"\1", name)
-
-    def _path_in(self, attribute: str) -> str:
-        """The path that an attribute in /sys contains, unchanged. host.text() would make it printable."""
-        return self._host.raw(attribute, MAX_ATTRIBUTE_BYTES).removesuffix("\n")
+            yield disk_of_area(name)
 
     def _target(self, link: str) -> str:
         """The path of a link's target. Raises HostError if the link is dangling."""

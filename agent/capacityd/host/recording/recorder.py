@@ -135,7 +135,11 @@ class Recorder:
             path = f"{folder}/{name}"
             if kind == "link":
                 self._record_link(path)
-            elif kind == "file" and folder.startswith(_WITH_ATTRIBUTES) and self._keeps_file(path):
+            elif (
+                kind == "file"
+                and folder.startswith(_WITH_ATTRIBUTES)
+                and (name in self._attributes or keeps_file(path))
+            ):
                 self._record_file(path, _MAX_RECORDED_BYTES)
             elif kind == "folder" and keeps_folder(path):
                 self._record_folder(path)
@@ -146,10 +150,6 @@ class Recorder:
         elif not entries:  # no recorded path shows that an empty folder exists
             self._existing_only.add(folder)
         return entries
-
-    def _keeps_file(self, path: str) -> bool:
-        """Whether to record an attribute."""
-        return keeps_file(path) or os.path.basename(path) in self._attributes
 
     def _record_file(self, path: str, limit: int, change: Callable[[str], str] = str) -> None:
         """Records a file of at most limit bytes. change: returns the text to record; str() changes nothing."""

@@ -31,14 +31,11 @@ kernel's own drivers of hardware all do (device_add_disk in drivers/block, drive
 _CARD = re.compile("mmcblk[0-9]+")
 """The name of a memory card's main area. Its other areas have block devices of their own: mmcblk0boot0, mmcblk0gp0, …
 (drivers/mmc/core/mmc.c)."""
-_NVME_PATH = re.compile("nvme[0-9]+c[0-9]+n[0-9]+")
-"""One of several paths to an NVMe namespace: nvme6c6n1 beside nvme6n1 (nvme_alloc_ns in drivers/nvme/host/core.c)."""
 
 
 def is_excluded(name: str) -> bool:
     """Whether the name shows that this is not a whole disk."""
-    is_nvme_path = _NVME_PATH.fullmatch(name) is not None
-    return name.startswith((*_SOFTWARE, *_NOT_DISKS)) or disk_of_area(name) != name or is_nvme_path
+    return name.startswith((*_SOFTWARE, *_NOT_DISKS)) or disk_of_area(name) != name
 
 
 def disk_of_area(name: str) -> str:

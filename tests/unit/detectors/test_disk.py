@@ -275,12 +275,6 @@ def test_the_transport_of_a_multipath_nvme_disk_is_that_of_its_controllers() -> 
     assert gone == {"nvme6n1": f"unknown: {at}/nvme6 is a dangling link"}
 
 
-def test_an_unreadable_path_of_a_multipath_nvme_disk_is_no_disk() -> None:
-    at = "/sys/devices/pci0000:5e/0000:5e:00.6/nvme/nvme6/nvme6c6n1/hidden"
-    host = machine(NVME_HEAD, *NVME_PATHS, errors({at: "EACCES"}))
-    assert values(host, "disk", "name") == {"nvme6n1": "nvme6n1"}
-
-
 DISTINCT = [
     disk(f"sd{x}", SAS.format(n), number=f"8:{16 * n}", of_device={"wwid": f"naa.{x}"}) for n, x in enumerate("abc")
 ]

@@ -14,26 +14,12 @@ MAX_BYTES = 16 << 20
 _NEW_FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def replace_file(path: str, content: bytes, mode: int, *, durable: bool = False) -> None:
+def replace_file(path: str, content: bytes, mode: int) -> None:
     """Replaces a file. If it raises OSError, the old file is unchanged, and no unfinished file remains.
 
-    mode: the new file's permissions. durable: whether the new content survives a power failure, because it is on the
-    disk before it replaces the old content.
-
-    The content is first written to a new file beside the old one, with ".new" after its name. A file that a killed
-    process has left at this path is unlinked.
+    mode: the new file's permissions. The content is first written to a new file beside the old one, with ".new" after
+    its name. A file that a killed process has left at this path is unlinked.
     """
-    unfinished = _write_unfinished(path, content, mode=mode, durable=durable)
-    try:
-        os.replace(unfinished, path)
-    except OSError:
-        with suppress(OSError):
-            os.unlink(unfinished)
-        raise
-
-
-def _write_unfinished(path: str, content: bytes, mode: int, *, durable: bool) -> str:
-    """Writes the file that will replace another. Returns its path. If it raises OSError, no such file remains."""
     unfinished = f"{path}.new"
     with suppress(FileNotFoundError):
         os.unlink(unfinished)
@@ -42,14 +28,11 @@ def _write_unfinished(path: str, content: bytes, mode: int, *, durable: bool) ->
         with open(fd, "wb") as f:
             os.fchmod(fd, mode)
             f.write(content)
-            if durable:
-                f.flush()
-                os.fsync(fd)
+        os.replace(unfinished, path)
     except OSError:
         with suppress(OSError):
             os.unlink(unfinished)
         raise
-    return unfinished
 
 
 def read_regular_file(path: str) -> bytes:

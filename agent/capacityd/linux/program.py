@@ -6,11 +6,9 @@ import os
 import select
 import signal
 import subprocess
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from types import FrameType
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 
 _CHUNK_BYTES = 65536
 _SECONDS_TO_DIE = 1.0
@@ -45,16 +43,15 @@ def run_program(
     process: subprocess.Popen[bytes] | None = None
     with ExitStack() as stack:
         try:
-            with _signals_held_back():
-                process = subprocess.Popen(
-                    command,
-                    stdin=None if on_terminal else subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=None if on_terminal else subprocess.PIPE,
-                    env=environment,
-                    cwd="/",  # interpreters look for modules in the current folder, which may be another user's
-                    start_new_session=True,
-                )
+            process = subprocess.Popen(
+                command,
+                stdin=None if on_terminal else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=None if on_terminal else subprocess.PIPE,
+                env=environment,
+                cwd="/",  # interpreters look for modules in the current folder, which may be another user's
+                start_new_session=True,
+            )
             pipes = [pipe for pipe in (process.stdout, process.stderr) if pipe]
             descriptors = [stack.enter_context(pipe).fileno() for pipe in pipes]
             deadline = time.monotonic() + timeout
@@ -67,33 +64,6 @@ def run_program(
                     process.wait(_SECONDS_TO_DIE)
     error_output = b"" if on_terminal else outputs[1]
     return process.returncode, outputs[0], error_output
-
-
-@contextmanager
-def _signals_held_back() -> Iterator[None]:
-    """Delays Python's handlers of SIGTERM and SIGINT until the end of the block.
-
-    If a handler raised an exception while Popen() runs, the new process would be left behind.
-    """
-    if threading.current_thread() is not threading.main_thread():  # only the main thread handles signals
-        yield
-        return
-    received: list[int] = []
-
-    def note(number: int, _: FrameType | None) -> None:
-        received.append(number)
-
-    current = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    handlers = {number: handler for number, handler in current.items() if callable(handler)}
-    for number in handlers:
-        signal.signal(number, note)
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        for received_number in received:
-            signal.raise_signal(received_number)
 
 
 def _collect(pid: int, pipes: Sequence[int], *, deadline: float, max_output: int) -> list[bytes]:

@@ -78,7 +78,7 @@ class FileNode:
             text = json.dumps(document, indent=4, ensure_ascii=False) + "\n"
             content = text.encode("utf-8", "surrogatepass")  # JSON may contain lone surrogates
             mode = stat.S_IMODE(os.stat(path).st_mode)
-            replace_file(path, content, mode=mode, durable=True)  # the file survives a power failure
+            replace_file(path, content, mode=mode)
         except (OSError, RecursionError) as e:
             raise NodeError(f"{shown(self._path)} cannot be written: {_reason(e)}") from e
         return node_state(document)

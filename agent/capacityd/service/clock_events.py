@@ -12,17 +12,9 @@ from capacityd.model.reasons import PassReason
 _CLOCK_REALTIME = 0
 _TFD_TIMER_ABSTIME, _TFD_TIMER_CANCEL_ON_SET = 1, 2
 _ITIMERSPEC = struct.Struct("@4l")  # interval and expiration, each in seconds and nanoseconds
-_FAR_FUTURE = 1 << 40  # seconds since the epoch; more than 30,000 years
-
-
-def latest_expiration(long_bytes: int) -> int:
-    """The time at which the timer expires, in seconds since the epoch.
-
-    It is as late as possible, because the timer only has to report that the clock was set.
-    long_bytes: the size of a C long, which holds the seconds. With 4 bytes, the latest time is in January 2038.
-    """
-    largest_long = (1 << (8 * long_bytes - 1)) - 1
-    return min(_FAR_FUTURE, largest_long)
+_EXPIRATION = (1 << 31) - 1
+"""When the timer expires, in seconds since the epoch: as late as a C long of 4 bytes allows, in January 2038. The timer
+only has to report that the clock was set, which it also does after it has expired."""
 
 
 class ClockEvents:
@@ -56,8 +48,7 @@ class ClockEvents:
         return set()  # the timer has expired, but still reports when the clock is set
 
     def _set_timer(self) -> None:
-        expiration = latest_expiration(struct.calcsize("l"))
-        value = _ITIMERSPEC.pack(0, 0, expiration, 0)
+        value = _ITIMERSPEC.pack(0, 0, _EXPIRATION, 0)
         flags = _TFD_TIMER_ABSTIME | _TFD_TIMER_CANCEL_ON_SET
         if self._libc.timerfd_settime(self._fd, flags, value, None) < 0:
             code = ctypes.get_errno()

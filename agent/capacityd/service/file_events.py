@@ -40,7 +40,6 @@ _FOLDER_MASK = (
 )
 _FILE_MASK = _IN_MODIFY | _IN_DONT_FOLLOW | _IN_MASK_ADD  # MASK_ADD keeps the mask of a folder that is watched already
 _NO_WATCH = -1
-_ATTEMPTS = 3  # attempts to watch a folder while it is being created
 
 _Identity: TypeAlias = tuple[int, int, int] | None
 """Device, inode, and time of change in nanoseconds (0 for a folder, whose content does not count). None: missing."""
@@ -116,17 +115,11 @@ class FileEvents:
 
     def _watch_nearest_folder(self, path: str) -> tuple[int, str]:
         """Watches the nearest existing folder above the path. Returns the watch descriptor and the folder's path."""
-        for _ in range(_ATTEMPTS):
-            missing = ""  # the next folder below the watched folder, if it does not exist
-            folder = os.path.dirname(path)
-            while (descriptor := self._add(folder, _FOLDER_MASK)) == _NO_WATCH:
-                if folder == "/":
-                    raise OSError(errno.ENOENT, "nothing can be watched")
-                missing = folder
-                folder = os.path.dirname(folder)
-            was_created_before_watch = bool(missing) and os.path.isdir(missing)
-            if not was_created_before_watch:
-                break
+        folder = os.path.dirname(path)
+        while (descriptor := self._add(folder, _FOLDER_MASK)) == _NO_WATCH:
+            if folder == "/":
+                raise OSError(errno.ENOENT, "nothing can be watched")
+            folder = os.path.dirname(folder)
         return descriptor, folder
 
     def _add(self, path: str, mask: int) -> int:
@@ -154,7 +147,7 @@ class FileEvents:
     def compare(self) -> set[PassReason]:
         """Compares each path with its state when its watches were set. Returns the reasons for a pass.
 
-        Some changes cause no event, such as a mount over a watched folder.
+        Some changes cause no event, such as a mount over a watched folder, or a change while the watches were set.
         """
         if self._has_changed:  # the next pass looks
             return set()

@@ -14,8 +14,8 @@ from typing import Any
 
 import pyudev
 
-from capacityd.linux.netlink import read_all
 from capacityd.model.reasons import PassReason
+from capacityd.service.netlink_events import read_all
 
 
 class UdevEvents:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from threading import Thread
 
 from capacityd.linux.stderr import use_nonblocking_stderr
-from capacityd.linux.thread import start_thread
 from capacityd.model.watch_target import WatchTarget
 from capacityd.watcher.watcher import Watcher
 
@@ -19,7 +19,7 @@ def main(_arguments: list[str]) -> int:
     line = sys.stdin.buffer.readline()
     if not line:
         return 0
-    start_thread(_end_with_resident_process)
+    Thread(target=_end_with_resident_process, daemon=True).start()
     try:
         Watcher(WatchTarget.from_json(line)).run()
     except BrokenPipeError:  # the resident process has ended

@@ -132,7 +132,7 @@ def test_a_full_disk_is_an_error_and_keeps_the_file(file: Path, monkeypatch: pyt
         raise OSError(28, "No space left on device")
 
     before = file.read_bytes()
-    monkeypatch.setattr("os.fsync", refuse)
+    monkeypatch.setattr("os.replace", refuse)
     with pytest.raises(NodeError, match="cannot be written: No space left"):
         FileNode(str(file)).write(PATCH)
     assert file.read_bytes() == before

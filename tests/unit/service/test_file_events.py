@@ -136,9 +136,7 @@ def test_its_folder_appears_level_by_level(tmp_path: Path) -> None:
         assert heard(source) == REASONS
 
 
-def test_its_folder_appears_just_before_the_folder_above_is_watched(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_change_while_the_watches_are_set_is_found_later(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path, add = tmp_path / "a" / "seats", FileEvents._add
 
     def add_and_make(self: FileEvents, watched: str, mask: int) -> int:
@@ -149,6 +147,9 @@ def test_its_folder_appears_just_before_the_folder_above_is_watched(
 
     monkeypatch.setattr(FileEvents, "_add", add_and_make)
     source = watch(path)
+    assert source.compare() == REASONS
+    source.prepare_pass()
+    assert source.compare() == set()
     write(path)
     assert heard(source) == REASONS
 
@@ -288,7 +289,7 @@ def test_no_free_inotify_watch_is_an_error(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("ctypes.CDLL", lambda *_, **__: Exhausted())
     with pytest.raises(OSError, match="max_user_watches"):
         watch(tmp_path / "seats")
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before
 
 
 def test_an_event_of_another_file_looks_at_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ from capacityd.service.watcher_process import WatcherProcess
 from capacityd.service.worker_process import WorkerProcess
 
 WORKER_TIMEOUT_BASE = 180.0  # seconds that a worker may run, in addition to the time that its detectors may take
-COMPARE_PERIOD = 60.0  # seconds between two looks for changed files and a changed Node, in case an event was lost
+COMPARE_PERIOD = 60.0  # seconds between two looks for changed files, in case an event was lost
 CHECK_RETRY_PERIOD = 20.0  # seconds until a failed check of the configuration is retried
 _STOP = {signal.SIGTERM, signal.SIGINT}
 
@@ -81,7 +81,6 @@ class Service:
         if self._compare_at <= self._around.monotonic():  # events may have been lost
             self._compare_at = self._around.monotonic() + COMPARE_PERIOD
             reasons |= self._sources.compare()
-            self._watcher.comparison.request()
         self._attend_worker(ready)
         if signals & _STOP:
             sd_notify("STOPPING=1")

@@ -8,23 +8,18 @@ from __future__ import annotations
 
 
 class NodeComparison:
-    """The two fingerprints, and whether they must be compared."""
+    """The two fingerprints, and whether they must be compared again."""
 
     def __init__(self) -> None:
         self._seen: str | None = None  # the watcher's last report; None: the Node is not watched
         self._known: str | None = None  # the Node as the last pass left it; None: unknown
         self._seen_by_pass: str | None = None  # _seen when the current pass began
         self._reported = False  # whether the watcher has reported anything since the last comparison
-        self._requested = False  # whether to compare even without a report
 
     def report(self, seen: str | None) -> None:
         """Takes the fingerprint that the watcher reports; None: the Node is no longer watched."""
         self._seen = seen
         self._reported = seen is not None
-
-    def request(self) -> None:
-        """Requests a comparison even without a report, in case the Node is not as the last pass left it."""
-        self._requested = True
 
     def begin_pass(self) -> None:
         """Keeps the watcher's last report when a pass begins."""
@@ -43,16 +38,9 @@ class NodeComparison:
         return self._seen is not None and self._seen == self._known
 
     def pop_difference(self, *, may_end_error: bool) -> bool:
-        """Returns whether the Node is a reason for a pass. Each report and each request counts only for the next call.
+        """Returns whether the Node is a reason for a pass. Each report counts only for the next call.
 
         may_end_error: whether the last pass failed with an error that any report may end.
         """
-        reported, requested = self._reported, self._requested
-        self._reported = self._requested = False
-        if self._seen is None:
-            return False
-        if reported and may_end_error:
-            return True
-        if reported or requested:
-            return self._seen != self._known
-        return False
+        reported, self._reported = self._reported, False
+        return reported and (may_end_error or self._seen != self._known)

@@ -32,20 +32,10 @@ def test_a_change_by_another_writer_starts_a_pass_during_or_after_a_pass() -> No
     assert not later.pop_difference(may_end_error=False), "once"
 
 
-def test_a_difference_that_was_missed_starts_a_pass_at_the_next_reminder() -> None:
-    comparison = after_a_pass("b")
-    comparison.pop_difference(may_end_error=False)
-    assert not comparison.pop_difference(may_end_error=False)
-    comparison.request()
-    assert comparison.pop_difference(may_end_error=False), "the Node is watched as a, but the pass left it as b"
-
-
 def test_while_passes_fail_only_news_shortens_their_pause() -> None:
     comparison = after_a_pass(None)
     comparison.pop_difference(may_end_error=True)
-    for _ in range(3):
-        comparison.request()
-        assert not comparison.pop_difference(may_end_error=True), "the pass has planned for this Node"
+    assert not comparison.pop_difference(may_end_error=True), "the pass has planned for this Node"
     comparison.report("a")
     assert comparison.pop_difference(may_end_error=True), "the API server can be reached again"
 
@@ -53,5 +43,4 @@ def test_while_passes_fail_only_news_shortens_their_pause() -> None:
 def test_a_node_that_is_not_watched_starts_no_pass() -> None:
     comparison = after_a_pass("b", "c")
     comparison.report(None)
-    comparison.request()
     assert not comparison.pop_difference(may_end_error=True)

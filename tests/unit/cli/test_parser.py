@@ -30,16 +30,6 @@ def node_file(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_a_recording_is_probed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["probe", "--machine", str(MACHINE), "--config", TOUR, "--json"]) == 0
-    output = json.loads(capsys.readouterr().out)
-    assert {r["name"]: r["quantity"] for r in output["resources"]} == {
-        "example.com/dongle": 4,
-        "example.com/nic-mbps": 10000,
-        "example.com/scratch-gib": 1609,
-    }
-
-
 def test_apply_and_withdraw_write_once_and_a_dry_run_writes_nothing(
     node_file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

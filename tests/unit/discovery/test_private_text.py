@@ -9,9 +9,8 @@ import pytest
 from capacityd.discovery.reader import read_resource
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.codec import encode_variant
-from capacityd.model.errors import HostError
 from capacityd.model.reading import without_details
-from capacityd.schema.config import Resource, Table
+from capacityd.schema.config import Resource
 from tests.support.machines import files as files_of
 from tests.support.machines import merge
 from tests.unit.discovery.test_hostile import DEVICES, FILES
@@ -41,15 +40,3 @@ def test_no_property_is_quoted(wanted: Resource) -> None:
         for device in DEVICES
     }
     assert MARKER not in public(wanted, RecordedHost(merge(WORLD, {"properties": properties})))
-
-
-def test_what_a_program_says_beside_the_number_is_only_in_the_explanation() -> None:
-    host = RecordedHost({"programs": {'["/bin/count"]': [0, "4", MARKER]}})
-    wanted = Resource("example.com/x", "exec", (Table(settings={"command": ("/bin/count",), "timeout": 1.0}),))
-    assert MARKER not in public(wanted, host)
-    assert MARKER in json.dumps(encode_variant(read_resource(wanted, host, "node", explain=True)))
-
-
-def test_an_error_shows_its_detail_only_to_who_asks_for_it() -> None:
-    error = HostError("public", detail=MARKER)
-    assert MARKER not in f"{error} {error!r}"

@@ -75,21 +75,6 @@ def test_a_healthy_fleet_exits_with_status_0(reads: Reads, capsys: pytest.Captur
     ]
 
 
-def test_requested_free_and_waiting_quantities_have_columns(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
-    requests = PodRequests({"n0": {DONGLE: 3}, "n1": {DONGLE: 5}}, {DONGLE: 2})
-    reads(*[fleet(node("own", ready=True, cordoned=True), requests=requests)] * 2)
-    assert run(["fleet", "--nodes"]) == 4
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert [DONGLE, "6", "4", "24", "24", "8", "17", "2"] in rows
-    assert ["n1", "Unknown", DONGLE, "4", "4", "5", "0"] in rows
-    assert run(["fleet", "own"]) == 0
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert [row for row in rows if DONGLE in row] == [
-        [DONGLE, "1", "4", "4", "4", "0", "4", "2"],
-        ["own", "Ready,cordoned", DONGLE, "4", "4", "0", "4"],
-    ]
-
-
 def test_findings_are_listed_and_exit_with_status_4(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
     double = reads(*[Fleet((*fleet(ODD, REFUSING).nodes, *group(3, label_value="m6")), {DONGLE: ("dongles",)})] * 2)
     assert run(["fleet", "-l", "pool=a", "--by", "pool", "--kubeconfig", "file"]) == 4

@@ -44,7 +44,12 @@ RISEN = replace(kept(NAME, 4, 5, "the reading differs"), action=Action.SET)
 @pytest.mark.parametrize(
     ("files", "status", "expected"),
     [
-        (ServiceFiles(None, None), 1, "capacityd is not running; `sudo capacityd plan` shows what the Node keeps\n"),
+        (
+            ServiceFiles(None, None),
+            1,
+            "capacityd is not running; `sudo capacityd plan` shows what the Node keeps\n\n"
+            "! nothing publishes the resources of this machine\n  → start it: `systemctl ",
+        ),
         (
             ServiceFiles(HEALTHY, None),
             1,
@@ -53,7 +58,7 @@ RISEN = replace(kept(NAME, 4, 5, "the reading differs"), action=Action.SET)
         (
             ServiceFiles(None, None, unit=UnitState(True, True, 1)),
             1,
-            "\n\n! the service does not run\n  → it fails to start (exit status 1): ",
+            "\n\n! nothing publishes the resources of this machine\n  → it fails to start (exit status 1): ",
         ),
         (ServiceFiles(HEALTHY, None), 1, "capacityd is not running; this is its last known state\nlast pass 12 s ago"),
         (ServiceFiles(None), 0, "capacityd is running (PID 812), no reconcile pass completed yet\n"),

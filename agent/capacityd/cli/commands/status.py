@@ -9,7 +9,7 @@ from capacityd.cli.options import Options
 from capacityd.cli.output.problems import (
     configuration_problems,
     node_problems,
-    not_running_problems,
+    not_running_problem,
     resource_problems,
     service_problems,
     stale_problems,
@@ -61,7 +61,7 @@ def _report(directory: str, now: float, current_uptime: float, unit: UnitState |
     rows = resource_rows(last_pass, now=now, uptime=current_uptime)
     problems = (
         *stale_problems(stale_because),
-        *(service_problems(service, last_pass, now) if service else not_running_problems(rows, unit)),
+        *(service_problems(service, last_pass, now) if service else [not_running_problem(rows, unit)]),
         *configuration_problems(last_service, _changed_files(service, active_hash=last_pass.configuration)),
         *node_problems(last_pass),
         *resource_problems(last_pass, rows, last_service),

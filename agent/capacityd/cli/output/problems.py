@@ -38,12 +38,11 @@ def stale_problems(stale_because: str) -> Iterator[StatusProblem]:
         yield StatusProblem(stale_because, "see `journalctl -u capacityd` for what the service has logged since")
 
 
-def not_running_problems(rows: Sequence[ResourceRow], unit: UnitState | None) -> Iterator[StatusProblem]:
-    """Yields a problem if the service should run. rows: about the last pass. unit: the systemd unit's state."""
-    if any(row.published is not None for row in rows):
-        yield StatusProblem("nothing updates what the last pass has published", _start_advice(unit))
-    elif unit is not None and unit.failing:
-        yield StatusProblem("the service does not run", _start_advice(unit))
+def not_running_problem(rows: Sequence[ResourceRow], unit: UnitState | None) -> StatusProblem:
+    """What it means that the service does not run. rows: about the last pass. unit: the systemd unit's state."""
+    is_published = any(row.published is not None for row in rows)
+    lacks = "updates what the last pass has published" if is_published else "publishes the resources of this machine"
+    return StatusProblem(f"nothing {lacks}", _start_advice(unit))
 
 
 def service_problems(service: ServiceStatus, last_pass: PassStatus, now: float) -> Iterator[StatusProblem]:

@@ -10,7 +10,6 @@ import pytest
 
 from tests.package.machine import Machine, machine
 from tests.package.packages import Packages, build_packages, built_packages
-from tests.package.trees import RELEASES
 
 
 @pytest.fixture(scope="session")
@@ -25,19 +24,8 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Packages:
         return build_packages(top / "packages")
 
 
-# Debian 12 is marked whole, because tests/machine runs the package on Debian 12.
-_MARKS = {"12": pytest.mark.whole}
-_RELEASES = [pytest.param(r, marks=_MARKS.get(r, ()), id=f"debian-{r}") for r in sorted(RELEASES)]
-
-
-@pytest.fixture(scope="session", params=_RELEASES)
-def release(request: pytest.FixtureRequest) -> str:
-    param: str = request.param
-    return param
-
-
 @pytest.fixture
-def fresh(release: str) -> Iterator[Machine]:
-    """A machine of this release, without the package."""
-    with machine(release) as running:
+def fresh() -> Iterator[Machine]:
+    """A machine without the package: Debian 13. test_distributions.py and test_sandbox.py have others."""
+    with machine("13") as running:
         yield running

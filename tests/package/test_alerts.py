@@ -254,46 +254,23 @@ def expected_alerts(fault: Fault, **labels: str) -> list[dict[str, Any]]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Successor:
-    """A machine that gets the address of n1."""
+@pytest.mark.parametrize(
+    ("seats", "later", "lowered_from"),
+    [(2, 2, None), (10, 10, None), (None, None, None), (20, 15, "20"), (3, None, "3")],
+)
+def test_a_machine_is_not_compared_with_the_one_that_had_its_address(
+    tmp_path: Path, seats: int | None, later: int | None, lowered_from: str | None
+) -> None:
+    """n2 gets the address of n1. seats: what it then publishes. later: what it publishes ten minutes later."""
 
-    published: Mapping[str, int] | None
-    """None: it does not have capacityd."""
-    later: Mapping[str, int] | None = None
-    """What it publishes ten minutes later."""
-    alerts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    value: str = ""
+    def at(minute: int) -> NodeAt:
+        number = seats if minute < END - 20 else later
+        published = {DONGLE: 4} if number is None else {DONGLE: 4, SEATS: number}
+        return healthy(minute) if minute < END - 30 else replace(healthy(minute), name="n2", published=published)
 
-
-OTHER = ADDRESS | {"capacityd_node": "n2"}
-SUCCESSORS = {
-    "less of a resource": Successor({DONGLE: 4, SEATS: 2}),
-    "other resources": Successor({DONGLE: 4, GPU: 1}),
-    "the same": Successor({DONGLE: 4, SEATS: 10}),
-    "no capacityd": Successor(None),
-    "its own is lowered": Successor(
-        {DONGLE: 4, SEATS: 20}, {DONGLE: 4, SEATS: 15}, {"CapacityLowered": OTHER | {"resource": SEATS}}, "20"
-    ),
-    "its own is removed": Successor(
-        {DONGLE: 4, SEATS: 3}, {DONGLE: 4}, {"CapacityLowered": OTHER | {"resource": SEATS}}, "3"
-    ),
-}
-
-
-@pytest.mark.parametrize("name", SUCCESSORS)
-def test_a_machine_is_not_compared_with_the_one_that_had_its_address(name: str, tmp_path: Path) -> None:
-    successor = SUCCESSORS[name]
-    scrapes: list[Scrape] = []
-    for minute in range(END + 1):
-        published = successor.published if minute < END - 20 or successor.later is None else successor.later
-        if minute < END - 30:
-            scrapes.append(scrape("n1", healthy(minute)))
-        elif published is None:
-            scrapes.append(scrape("n1", None, host="n2"))
-        else:
-            scrapes.append(scrape("n1", replace(healthy(minute), name="n2", published=published)))
-    check(tmp_path, scrapes, expected_alerts(Fault(alerts=successor.alerts, value=successor.value)))
+    alerts = {"CapacityLowered": ADDRESS | {"capacityd_node": "n2", "resource": SEATS}} if lowered_from else {}
+    scrapes = [scrape("n1", at(minute)) for minute in range(END + 1)]
+    check(tmp_path, scrapes, expected_alerts(Fault(alerts=alerts, value=lowered_from or "")))
 
 
 def _alert(rule: Mapping[str, Any], labels: Mapping[str, str], value: str) -> dict[str, Any]:

@@ -18,9 +18,9 @@ OPENED = '[resources."example.com/opened"]\nexec = { command = ["/usr/local/bin/
 
 
 @pytest.fixture(scope="module")
-def installed(release: str, packages: Packages) -> Iterator[Machine]:
+def installed(packages: Packages) -> Iterator[Machine]:
     """A machine with the package, and a device that root may open."""
-    with machine(release) as running:
+    with machine("13") as running:
         running.install(packages.current)
         running.run("mknod", "-m", "600", "/dev/ttyUSB0", "c", "10", "200")  # the number of /dev/net/tun
         yield running

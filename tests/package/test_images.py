@@ -85,16 +85,6 @@ def test_the_packer_template_builds_an_image(building: Machine, packages: Packag
     assert (building.active, building.enabled) == ENABLED
 
 
-def test_the_image_builder_variables_name_what_there_is() -> None:
-    """image-builder does not run."""
-    variables = json.loads(NAMED["capacityd.json"])
-    assert variables.keys() == {"extra_debs", "extra_repos", "node_custom_roles_post"}
-    copy, service = yaml.safe_load(NAMED[f"ansible/roles/{variables['node_custom_roles_post']}/tasks/main.yml"])
-    arguments = copy["ansible.builtin.copy"]
-    assert arguments["validate"] == "capacityd config check --config %s"
-    assert service["ansible.builtin.systemd"] == {"name": "capacityd.service", "enabled": True}
-
-
 def test_the_cluster_api_template_starts_a_node(fresh: Machine, packages: Packages) -> None:
     """The files and commands of the template, which cloud-init would write and run. tests/cluster checks its schema."""
     fresh.install(packages.current)

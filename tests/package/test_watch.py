@@ -17,9 +17,9 @@ SEATS_NAME = "example.com/seats"
 
 
 @pytest.fixture(scope="module")
-def watched(release: str, packages: Packages) -> Iterator[tuple[Machine, ApiServer]]:
+def watched(packages: Packages) -> Iterator[tuple[Machine, ApiServer]]:
     """A machine whose service has published its resource."""
-    with machine(release) as running, api_server(running) as server:
+    with machine("13") as running, api_server(running) as server:
         running.install(packages.current)
         running.write("/srv/seats", "7\n")
         running.write("/etc/capacityd/conf.d/60-test.toml", SEATS)

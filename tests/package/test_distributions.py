@@ -1,4 +1,4 @@
-"""Installs, uses and removes the package on Ubuntu, with Ubuntu's own Python, libraries and systemd."""
+"""Installs, uses, upgrades and removes the package on each distribution, with its own Python, libraries and systemd."""
 
 from __future__ import annotations
 
@@ -30,16 +30,20 @@ textfile = "{METRICS}"
 """
 
 
-@pytest.mark.parametrize("release", sorted(UBUNTU))
-def test_the_package_works_on_ubuntu(release: str, packages: Packages) -> None:
+@pytest.mark.parametrize("release", ["12", *sorted(UBUNTU)])
+def test_the_package_works(release: str, packages: Packages) -> None:
     with machine(release) as node:
         node.run("mkdir", "-p", "/var/lib/prometheus/node-exporter")
-        node.install(packages.current)
+        node.install(packages.older)
         assert (node.active, node.enabled) == ("inactive", "disabled")
         switch_on(node, CONFIG)
         wait_until(lambda: published(node, "example.com/seats") == "7", PATIENCE, "it has published")
         wait_until(lambda: node.exists(METRICS), PATIENCE, "it has written the metrics")
         assert ',resource="example.com/seats"} 7.0' in node.out("cat", METRICS)
+        before = node.main_pid
+        node.install(packages.current)
+        wait_until(lambda: node.active == "active" and node.main_pid != before, PATIENCE, "it is restarted")
+        node.wait_for_readings({"example.com/seats": 7})
         readings = node.readings()
         assert readings["example.com/printed"] == 3
         assert all(isinstance(value, int) for value in readings.values()), readings

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from tests.cluster.api import Api, ApiError
@@ -14,19 +10,12 @@ from tests.cluster.audit import POLICY
 from tests.cluster.credentials import Authority, token_file
 from tests.cluster.processes import PATIENCE, Daemon
 
-_GRACE = 3.0  # seconds
-
 
 class ApiServer:
     """The API server, not started yet."""
 
-    def __init__(
-        self, program: Path, folder: Path, authority: Authority, etcd: int, admin: Api, options: Sequence[str] = ()
-    ) -> None:
-        """etcd: the port of etcd. folder: for the log and the audit log. admin: to ask whether the server is ready.
-
-        options: further options of the program.
-        """
+    def __init__(self, program: Path, folder: Path, authority: Authority, etcd: int, admin: Api) -> None:
+        """etcd: the port of etcd. folder: for the log and the audit log. admin: to ask whether the server is ready."""
         self.etcd = etcd
         (folder / "tokens.csv").write_text(token_file())
         (folder / "policy.json").write_text(json.dumps(POLICY))
@@ -59,7 +48,6 @@ class ApiServer:
             f"--audit-log-path={folder}/audit.log",
             # Never rotate the log: positions in it must stay valid.
             "--audit-log-maxsize=100000",
-            *options,
         ]
 
     @property
@@ -77,15 +65,8 @@ class ApiServer:
         assert self._daemon is not None, "it does not run"
         self._daemon.wait_for(self._ready, PATIENCE, "the API server is ready")
 
-    def stop(self, number: signal.Signals = signal.SIGKILL) -> None:
-        """Stops the API server. After SIGTERM it refuses connections, but answers the requests that it has received.
-
-        It would also wait a minute for watches to end, so it is killed after a few seconds.
-        """
+    def kill(self) -> None:
         if self._daemon is not None:
-            self._daemon.send(number)
-            with suppress(subprocess.TimeoutExpired):
-                self._daemon.process.wait(_GRACE)
             self._daemon.stop()
             self._daemon = None
 

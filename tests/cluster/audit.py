@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -53,10 +52,6 @@ class Requests:
             for request in self._audit.since(self._position)
             if self._user in (None, request.user) and (self._user_agent or "") in request.user_agent
         ]
-
-    def counted(self) -> dict[str, int]:
-        """How many there are of each kind, such as "patch nodes/status"."""
-        return dict(Counter(f"{r.verb} {'/'.join(filter(None, (r.resource, r.subresource)))}" for r in self.all()))
 
 
 @dataclass(frozen=True, slots=True)

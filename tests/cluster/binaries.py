@@ -23,7 +23,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from tests.network import persistently
 
@@ -43,9 +42,6 @@ SERVERS = tuple(name for name in PACKAGES if name != "kubectl")
 
 FLAGS = ("-trimpath", "-buildvcs=false")
 _DURATION = "6 minutes on 2 cores, if Go's own caches are empty, which then take 4 GB"
-_PACKAGE = re.compile(r"[\w.~-]+(/[\w.~-]+)*")
-_SILENCE = 8.0
-"""Seconds between two progress messages of a build."""
 
 # Go's own archive is usually unpacked to the first. Debian's non-default versions are in the second, not on the PATH.
 OTHER_PLACES = ("/usr/local/go/bin/go", "/usr/lib/go-*/bin/go")
@@ -145,22 +141,10 @@ def build(names: list[str], folder: Path, source: Source) -> None:
 def _build(go: Path, names: list[str], target: Path, source: Source) -> None:
     flags = [*FLAGS, *source.flags, f"-ldflags={link_flags(source.version)}"]
     packages = [source.packages[name] for name in names]
-    command: list[str | Path] = [go, "build", "-v", *flags, "-o", f"{target}/", *packages]
-    options: dict[str, Any] = {"stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, cwd=source.folder, env=go_environment(), **options) as process:
-        assert process.stderr is not None
-        compiled, spoken, messages = 0, time.monotonic(), list[str]()
-        for line in process.stderr:
-            # With -v, go prints the name of each package on a line when it begins to compile the package.
-            if _PACKAGE.fullmatch(line.strip()):
-                compiled += 1
-            else:
-                messages.append(line)
-            if time.monotonic() - spoken > _SILENCE:
-                spoken = time.monotonic()
-                say(f"{compiled} packages compiled, {line.strip()}")
-    if process.returncode:
-        raise BuildError(f"{', '.join(names)} could not be built:\n{''.join(messages[-40:])}")
+    command: list[str | Path] = [go, "build", *flags, "-o", f"{target}/", *packages]
+    done = subprocess.run(command, cwd=source.folder, env=go_environment(), stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise BuildError(f"{', '.join(names)} could not be built:\n{done.stderr[-4000:]}")
 
 
 def _built_as(package: str) -> str:

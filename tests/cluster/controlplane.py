@@ -181,9 +181,7 @@ class Cluster:
 
 
 @contextmanager
-def control_plane(
-    binaries: Mapping[str, Path] | None = None, api_server_options: Sequence[str] = ()
-) -> Iterator[Cluster]:
+def control_plane(binaries: Mapping[str, Path] | None = None) -> Iterator[Cluster]:
     """A control plane that is ready. It stops when the context ends.
 
     binaries: the programs of one version (releases.py); by default those of the pinned version.
@@ -197,8 +195,8 @@ def control_plane(
         store = stack.enter_context(_etcd(cluster, etcd))
         store.wait_for(lambda: _listening(etcd), PATIENCE, "etcd listens")
         program = binaries["kube-apiserver"]
-        cluster.api_server = ApiServer(program, folder, authority, etcd, cluster.admin, api_server_options)
-        stack.callback(cluster.api_server.stop)
+        cluster.api_server = ApiServer(program, folder, authority, etcd, cluster.admin)
+        stack.callback(cluster.api_server.kill)
         cluster.api_server.start()
         cluster.api_server.wait_ready()
         stack.enter_context(_scheduler(cluster))

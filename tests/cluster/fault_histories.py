@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 
 from tests.cluster.controlplane import Cluster
 from tests.cluster.fault_scene import FAULTS, Scene, scene
@@ -19,17 +18,11 @@ SETTLED = 12.0
 """Seconds for which the Node must stay right in the end: a kubelet reports every 10 s."""
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """A fault. begin, end: seconds since the history's begin."""
+def run(cluster: Cluster, planned: Sequence[Span]) -> list[str]:
+    """Runs a history. Quantities change when a fault begins. Returns what was wrong, with all that explains it.
 
-    kind: str
-    begin: float
-    end: float
-
-
-def run(cluster: Cluster, planned: Sequence[Planned]) -> list[str]:
-    """Runs a history. Quantities change when a fault begins. Returns what was wrong, with all that explains it."""
+    planned: the faults, in seconds since the begin of the history.
+    """
     with scene(cluster, {p.kind for p in planned}) as made, watch_node(cluster, made.node) as watch:
         wait_until(lambda: _right_since(watch, made, time.time()), PATIENCE, "all is right at the beginning")
         wrong = _judge(made, watch, _take(made, planned))
@@ -40,7 +33,7 @@ def run(cluster: Cluster, planned: Sequence[Planned]) -> list[str]:
         return wrong
 
 
-def _take(made: Scene, planned: Sequence[Planned]) -> list[Span]:
+def _take(made: Scene, planned: Sequence[Span]) -> list[Span]:
     """Lets the faults begin and end. Returns them with their times."""
     begun = time.monotonic()
     active: dict[str, tuple[ExitStack, float]] = {}

@@ -165,7 +165,7 @@ def second_agent(scene: Scene) -> Iterator[None]:
             (second.folder / name).mkdir()
             write_number(second.folder / name, 11)
         second.configure(resources(second.folder))
-        second.start(settled=False)
+        second.start(wait=False)
         yield
         second.stop(signal.SIGTERM)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -72,11 +72,6 @@ class Kubelet:
         self._runtime = stack.enter_context(runtime)
         self._runtime.wait_for_line("listening", PATIENCE)
 
-    def configure(self, settings: Mapping[str, object]) -> None:
-        """Adds settings to the KubeletConfiguration, for the next start."""
-        path = self._folder / "config.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | settings))
-
     def start(self, *, zeroing: bool = False, wait: bool = True) -> None:
         """Starts the kubelet. Waits until its Node is Ready, unless wait is False: then the kubelet may report nothing.
 
@@ -125,10 +120,10 @@ class Kubelet:
         self._kubelet.stop(signal.SIGTERM)
         self._kubelet = None
 
-    def restart(self, *, zeroing: bool = False, wait: bool = True) -> None:
+    def restart(self, *, zeroing: bool = False) -> None:
         """Restarts the kubelet. Pods and the device-plugins folder stay (zeroing empties the folder)."""
         self.stop()
-        self.start(zeroing=zeroing, wait=wait)
+        self.start(zeroing=zeroing)
 
     def has_zeroed(self, mark: int, names: Collection[str]) -> bool:
         """Whether the kubelet has set these resources to 0 since this position in the audit log."""

@@ -60,14 +60,14 @@ def with_client(version: str, urllib3: str) -> Run:
     return Run(name, lambda: {"CAPACITYD_PYTHON": str(client(version, urllib3))})
 
 
-def suite(run: Run, workers: int = 3) -> str:
+def suite(run: Run) -> str:
     """Runs the suite. Returns "passed", "flaky" if the failed tests pass when repeated, or "FAILED"."""
     try:
         environment = os.environ | run.prepare()
     except (BuildError, RuntimeError) as error:
         print(error, file=sys.stderr, flush=True)
         return "FAILED"
-    command: list[str | Path] = [sys.executable, "-m", "pytest", "-q", "-n", str(workers), "--dist", "loadscope"]
+    command: list[str | Path] = [sys.executable, "-m", "pytest", "-q", "-n", "3", "--dist", "loadscope"]
     command += ["-o", f"cache_dir=.pytest_cache/{run.name}", "-m", "protocol", *run.options, "tests/cluster"]
     again = ["--last-failed", "--last-failed-no-failures", "none"]
     for options, result in (([], "passed"), (again, "flaky")):

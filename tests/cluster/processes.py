@@ -10,7 +10,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
@@ -27,32 +26,17 @@ _SHORTEST, _LONGEST = 0.05, 0.15
 TIED_TO_US = ("setpriv", "--pdeathsig", "KILL", "--")
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class Moment:
-    """at: time.monotonic() at that moment. starved: starvation() at that moment."""
-
-    at: float
-    starved: float
-
-    @classmethod
-    def now(cls) -> Moment:
-        return cls(time.monotonic(), starvation())
-
-    def since(self, before: Moment) -> float:
-        """Seconds between two moments, for deadlines. One in which some program waited for a CPU counts as a fifth."""
-        took = self.at - before.at
-        return took - 0.8 * min(took, self.starved - before.starved)
-
-
 def wait_until(condition: Callable[[], T], deadline: float, what: str, pause: float | None = None) -> T:
     """Waits for a true value of the condition, and returns it. Raises TimeoutError after deadline seconds.
 
-    Moment.since() counts the seconds, so that the wait is longer on a busy machine. pause: seconds between two
-    evaluations, for a condition that takes much CPU time; None: the default, which grows during the wait.
+    A second in which some program waited for a CPU counts as a fifth, so that the wait is longer on a busy machine.
+    pause: seconds between two evaluations, for a condition that takes much CPU time; None: the default, which grows
+    during the wait.
     """
-    begun, rest = Moment.now(), pause or _SHORTEST
+    begun, starved, rest = time.monotonic(), starvation(), pause or _SHORTEST
     while not (value := condition()):
-        if time.monotonic() - begun.at > deadline and Moment.now().since(begun) > deadline:
+        took = time.monotonic() - begun
+        if took > deadline and took - 0.8 * min(took, starvation() - starved) > deadline:
             raise TimeoutError(f"not within {deadline:g} s: {what}; last seen: {value!r}")
         time.sleep(rest)
         rest = pause or min(1.1 * rest, _LONGEST)
@@ -105,9 +89,7 @@ def free_port() -> int:
 class Daemon:
     """A program that runs until it is stopped; its output goes to a file, for waiting and for error messages."""
 
-    def __init__(
-        self, command: Sequence[str | Path], log: Path, cwd: Path | None = None, env: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, command: Sequence[str | Path], log: Path, env: Mapping[str, str] | None = None) -> None:
         self.log = log
         self.name = log.stem
         # Append, to keep the output from before a restart. output() returns only what comes from here on.
@@ -118,7 +100,6 @@ class Daemon:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                cwd=cwd,
                 env=env,
                 # Ctrl-C reaches only the test run, which then ends its programs in order.
                 start_new_session=True,

@@ -65,24 +65,22 @@ class Service:
         """Makes connections from the machine to this server (by default the API server) succeed from now on."""
         self.machine.forward(_port(url or self.cluster.url))
 
-    def disconnect(self, url: str | None = None) -> None:
-        """Refuses connections from the machine to this server from now on."""
-        self.machine.refuse(_port(url or self.cluster.url))
+    def disconnect(self) -> None:
+        """Refuses connections from the machine to the API server from now on."""
+        self.machine.refuse(_port(self.cluster.url))
 
-    def start(self, ready: bool = True, settled: bool = True, watched: bool = True) -> None:
-        """Starts the service. By default, waits until it is ready, its first pass has ended, and it watches its Node.
+    def start(self, wait: bool = True) -> None:
+        """Starts the service. Waits until it is ready, its first pass has ended, and it watches its Node.
 
-        It does not watch its Node if the first pass has failed. watched: whether the service can watch its Node.
+        It does not watch its Node if the first pass has failed.
         """
         command = self.machine.inside(["env", "-i", *self._environment(), *self.command])
         self.notifications.clear()
         self.process = Daemon(command, self.folder / "service.log")
-        if ready:
+        if wait:
             self.wait(lambda: self.notifications.count("READY=1"), PATIENCE, "it is ready")
-        if settled:
             self.wait_passes(1)
-            if watched:
-                self.wait_watched()
+            self.wait_watched()
 
     def reload(self) -> None:
         """Reloads the service.
@@ -104,10 +102,10 @@ class Service:
         self.wait(made, PATIENCE, "it has reloaded")
         self.wait_watched()
 
-    def stop(self, number: signal.Signals = signal.SIGTERM, deadline: float = PATIENCE) -> None:
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
         """Ends the service."""
         assert self.process is not None
-        self.process.stop(number, deadline)
+        self.process.stop(number)
 
     def cli(self, *arguments: str, status: int | None = None) -> subprocess.CompletedProcess[str]:
         """Runs a command by hand on the same machine. status: the exit status that it must have (None: any)."""
@@ -155,9 +153,9 @@ class Service:
         self.wait_idle()
         return self._ended()
 
-    def wait_passes(self, more: int, since: int = 0, deadline: float = PATIENCE) -> None:
+    def wait_passes(self, more: int, since: int = 0) -> None:
         """Waits until this many passes more than `since` (from passes()) have ended."""
-        self.wait(lambda: self._ended() >= since + more, deadline, f"{more} passes after {since}")
+        self.wait(lambda: self._ended() >= since + more, PATIENCE, f"{more} passes after {since}")
 
     def _ended(self) -> int:
         return max(0, self.notifications.count("STATUS=") - 1)
@@ -191,9 +189,9 @@ class Service:
     def capacity(self, name: str = DONGLE) -> str | None:
         return self.cluster.capacity(self.node).get(name)
 
-    def wait_capacity(self, quantity: str | None, name: str = DONGLE, deadline: float = PROMPT) -> None:
+    def wait_capacity(self, quantity: str | None, name: str = DONGLE) -> None:
         """Waits until the Node has this quantity; None: until it has no such key."""
-        self.wait(lambda: self.capacity(name) == quantity, deadline, f"{name} is {quantity}")
+        self.wait(lambda: self.capacity(name) == quantity, PROMPT, f"{name} is {quantity}")
 
     def last_applied(self) -> dict[str, int]:
         """The quantities in the annotation on the Node."""

@@ -10,7 +10,7 @@ import pytest
 
 from tests.cluster.agent import ANNOTATION, CONDITION
 from tests.cluster.controlplane import Cluster
-from tests.cluster.fault_histories import Planned, run
+from tests.cluster.fault_histories import run
 from tests.cluster.fault_scene import FAULTS
 from tests.cluster.nodewatch import Version
 from tests.cluster.truth import Change, Span, broken_promise
@@ -61,18 +61,18 @@ def test_the_judge_finds_what_the_versions_break(
     assert (broken.name if broken else "") == promise
 
 
-HISTORIES: Mapping[str, Sequence[Planned]] = {
+HISTORIES: Mapping[str, Sequence[Span]] = {
     "a webhook denies, and the kubelet starts before its runtime": [
-        Planned("webhook", 0, 30),
-        Planned("runtime", 10, 45),  # the last to end: a kubelet reports only when nothing hinders it
+        Span("webhook", 0, 30),
+        Span("runtime", 10, 45),  # the last to end: a kubelet reports only when nothing hinders it
     ],
-    "a mount hides a folder, and a policy denies": [Planned("mount", 0, 40), Planned("policy", 10, 30)],
-    "no file can be watched, and another agent writes": [Planned("inotify", 0, 30), Planned("agent", 5, 40)],
+    "a mount hides a folder, and a policy denies": [Span("mount", 0, 40), Span("policy", 10, 30)],
+    "no file can be watched, and another agent writes": [Span("inotify", 0, 30), Span("agent", 5, 40)],
     "a source is too old, and a webhook removes the condition": [
-        Planned("max_age", 0, 40),
-        Planned("condition", 15, 50),
+        Span("max_age", 0, 40),
+        Span("condition", 15, 50),
     ],
-    "the Node is registered anew, and then etcd is full": [Planned("anew", 0, 20), Planned("nospace", 25, 50)],
+    "the Node is registered anew, and then etcd is full": [Span("anew", 0, 20), Span("nospace", 25, 50)],
 }
 
 

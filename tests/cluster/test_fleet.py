@@ -18,8 +18,9 @@ from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION
 from kubectl_capacityd.commands.source import INSTANCE_TYPE
 from tests import ROOT
 from tests.cluster.agent import CLIENT, DONGLE, kubectl_capacityd
-from tests.cluster.controlplane import BASE_CAPACITY, IMAGE, PODS, Cluster
+from tests.cluster.controlplane import BASE_CAPACITY, PODS, Cluster
 from tests.cluster.kubectl import DOCKER_MACHINE_TEMPLATE, apply_crd, succeed
+from tests.cluster.pods import container, pod, runtime_class
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.versions import CLASS_NAMES
 from tests.support.pages import blocks, commands
@@ -113,23 +114,20 @@ class Nodes:
         )
 
     def create_pod(self, requests: Mapping[str, int], node: str = "", **spec: Any) -> str:
-        """Creates a pod, bound to a Node or to none. spec: additional fields of its spec. Returns its name."""
+        """Creates a pod, bound to a Node or to none. spec: as of pod(). Returns its name."""
         name = f"fleet-{next(self._numbers)}"
-        quantities = {resource: str(number) for resource, number in requests.items()}
-        container = {"name": "main", "image": IMAGE, "resources": {"limits": quantities}}
         bound = {"nodeName": node} if node else {"nodeSelector": {SUITE: "no-such-pool"}}
-        more: dict[str, Any] = {"containers": [container], "automountServiceAccountToken": False}
-        more |= {"terminationGracePeriodSeconds": 0, **bound, **spec}
-        self._cluster.admin.create(PODS, {"metadata": {"name": name}, "spec": more})
+        options = {"terminationGracePeriodSeconds": 0, **bound, **spec}
+        self._cluster.admin.create(PODS, pod([container(requests)], name=name, **options))
         self.pods.append(name)
         return name
 
 
 @pytest.fixture
 def nodes(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Nodes]:
-    for pod in cluster.admin.get(PODS)["items"]:
-        if "nodeName" not in pod["spec"]:  # other tests leave waiting pods
-            cluster.admin.delete(f"{PODS}/{pod['metadata']['name']}")
+    for waiting in cluster.admin.get(PODS)["items"]:
+        if "nodeName" not in waiting["spec"]:  # other tests leave waiting pods
+            cluster.admin.delete(f"{PODS}/{waiting['metadata']['name']}")
     nodes = Nodes(cluster, request.node.name.partition("[")[0][:60])
     yield nodes
     for name in nodes.pods:
@@ -197,30 +195,20 @@ def test_a_saved_list_says_the_same(cluster: Cluster, nodes: Nodes, tmp_path: Pa
     assert [node["resources"][0]["free"] for node in live["by_node"]] == [1, 2]
 
 
-def container(number: int, restart: str | None = None) -> dict[str, Any]:
-    policy = {} if restart is None else {"restartPolicy": restart}
-    return {"name": f"c{number}", "image": IMAGE, "resources": {"limits": {DONGLE: str(number)}}, **policy}
-
-
 @pytest.mark.protocol
-def test_what_is_free_is_what_the_scheduler_still_places(
-    cluster: Cluster, sam: Path, nodes: Nodes, request: pytest.FixtureRequest
-) -> None:
+def test_what_is_free_is_what_the_scheduler_still_places(cluster: Cluster, sam: Path, nodes: Nodes) -> None:
     """With sidecars, init containers before and after sidecars, an overhead, and a pod that has finished."""
     nodes.create("free-1", {DONGLE: 40})
     here: dict[str, Any] = {"nodeSelector": {"kubernetes.io/hostname": "free-1"}}
-    runtime = "/apis/node.k8s.io/v1/runtimeclasses"
-    overhead = {"podFixed": {DONGLE: "2"}}
-    cluster.admin.create(runtime, {"metadata": {"name": "heavy"}, "handler": "heavy", "overhead": overhead})
-    request.addfinalizer(lambda: cluster.admin.delete(f"{runtime}/heavy"))
-    shapes: list[dict[str, Any]] = [
-        {"initContainers": [container(3, "Always"), container(5)]},  # 8 at the start, 4 later
-        {"initContainers": [container(4), container(2, "Always")]},  # 4 at the start, 3 later
-        {"runtimeClassName": "heavy"},  # 3
-        {},  # 1
-    ]
-    for shape in shapes:
-        nodes.create_pod({DONGLE: 1}, **here, **shape)
+
+    def some(number: int, **more: object) -> dict[str, Any]:
+        return container({DONGLE: number}, **more)
+
+    nodes.create_pod({DONGLE: 1}, **here, init=[some(3, restartPolicy="Always"), some(5)])  # 8 at the start, 4 later
+    nodes.create_pod({DONGLE: 1}, **here, init=[some(4), some(2, restartPolicy="Always")])  # 4 at the start, 3 later
+    with runtime_class(cluster, {DONGLE: "2"}) as heavy:
+        nodes.create_pod({DONGLE: 1}, **here, runtimeClassName=heavy)  # 3
+    nodes.create_pod({DONGLE: 1}, **here)
     finished = nodes.create_pod({DONGLE: 9}, **here)
     for name in nodes.pods:
         wait_until(lambda name=name: cluster.pod(name)["spec"].get("nodeName"), PATIENCE, f"{name} is bound")  # type: ignore[misc]

@@ -46,7 +46,7 @@ def test_a_full_runtime_directory(cluster: Cluster) -> None:
         s.configure(f'[resources."{name}"]\nfile = {{ path = "{s.folder}/a" }}\n')
         fill = s.runtime_directory / "fill"
         s.machine.run("sh", "-c", f"dd if=/dev/zero of={fill} bs=4k status=none || :")
-        s.start(ready=False, settled=False)
+        s.start(wait=False)
         s.wait_capacity("4", name)
         s.wait(lambda: "the configuration check failed and is retried: " in s.log(), PROMPT, "it is logged")
         for number in (5, 3):

@@ -81,7 +81,7 @@ def test_a_killed_api_server(cluster: Cluster) -> None:
     name = create_node(cluster)
     with watching(target_of(cluster.kubeconfig(node_user(name))), CLIENT) as watcher:
         first = watcher.wait_seen()
-        cluster.api_server.stop(signal.SIGKILL)
+        cluster.api_server.kill()
         watcher.wait_last("Connection refused")
         cluster.api_server.start()
         cluster.api_server.wait_ready()

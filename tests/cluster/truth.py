@@ -11,10 +11,9 @@ from tests.cluster.nodewatch import Version
 from tests.support.judge import node_view as view
 from tests.support.judge import observations
 from tests.support.judge.admitted import ADMITTED, ANSWERED, Admitted
-from tests.support.judge.ghosts import Ghosts
 from tests.support.judge.judge import BrokenPromise, Judge
 from tests.support.judge.observations import Configuration, Observation, Trouble, Wanted, Writer
-from tests.support.judge.promises import MINUTE, Breach, pace
+from tests.support.judge.promises import MINUTE, pace
 
 SLACK = 15.0
 """Seconds for a pass on a busy machine."""
@@ -45,18 +44,15 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A fault, and when it began and ended, in seconds since the epoch."""
+    """A fault, and when it begins and ends, in seconds."""
 
     kind: str
     begin: float
     end: float
 
 
-def _the_machine_is_busy(ghosts: Ghosts, breach: Breach) -> float:
-    return SLACK
-
-
-_BUSY = Admitted("", ("true_only_while_right", "right_in_time"), _the_machine_is_busy)
+_BUSY = Admitted("", ("true_only_while_right", "right_in_time"), lambda ghosts, breach: SLACK)
+"""A busy machine is late."""
 
 
 def broken_promise(

@@ -44,13 +44,13 @@ class VirtualMachine(Console):
         self._console = console
         self._begun = 0
 
-    def up(self, expected: str = "running") -> None:
-        """Waits until all services of the boot have started or failed. expected: the state of the system then."""
+    def up(self) -> None:
+        """Waits until all services of the boot have started."""
         if not self._reachable:
             self._opened()
         self.run("systemctl", "is-system-running", "--wait", status=None, deadline=BOOT)
         state = self.run("systemctl", "is-system-running", status=None).stdout.strip()
-        assert state == expected, f"{state}\n{self.out('systemctl', '--failed')}"
+        assert state == "running", f"{state}\n{self.out('systemctl', '--failed')}"
 
     def execute(self, command: list[str], text: str, deadline: float) -> subprocess.CompletedProcess[str]:
         started = self._agent.ask(

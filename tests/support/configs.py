@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Collection, Mapping
-from types import MappingProxyType
 
 from capacityd.config import Loaded, load
-from capacityd.schema.config import Config, Resource, Settings
 
 NAME = "example.com/x"
 HEADER = f'[resources."{NAME}"]'
-NO_EXPECTATION: Mapping[str, int] = MappingProxyType({})
 
 
 def loaded(text: str | bytes) -> Loaded:
@@ -22,17 +18,3 @@ def loaded(text: str | bytes) -> Loaded:
         file.flush()
         os.chmod(file.name, 0o644)
         return load(file.name)
-
-
-def config_with(
-    adopt: Collection[str] = (),
-    expect: Mapping[str, int] = NO_EXPECTATION,
-    *,
-    condition: bool = True,
-    complete: bool = True,
-    digest: str = "",
-) -> Config:
-    """The configuration of the resources that have adopt or expect."""
-    names = sorted({*adopt, *expect})
-    resources = tuple(Resource(name, "static", (), adopt=name in adopt, expect=expect.get(name)) for name in names)
-    return Config(resources, Settings(condition=condition), complete=complete, digest=digest)

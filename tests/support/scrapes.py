@@ -70,13 +70,10 @@ def _reading(value: int | str | None) -> Reading:
     return Absent("none") if value is None else Quantity(value)
 
 
-def scrape(instance: str, node: NodeAt | None, host: str = "") -> Scrape:
-    """The series of one scrape of node_exporter.
-
-    node: None if there is no metrics file. host: the host name; by default the Node's name, or else the instance.
-    """
+def scrape(instance: str, node: NodeAt | None) -> Scrape:
+    """The series of one scrape of node_exporter. node: None if there is no metrics file."""
     target = {"instance": instance, "job": "node"}
-    nodename = host or (node.name if node else instance)
+    nodename = node.name if node else instance
     samples = {series("up", **target): 1.0, series("node_uname_info", nodename=nodename, **target): 1.0}
     if node is not None:
         for family in text_string_to_metric_families(text_of(node).decode()):

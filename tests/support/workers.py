@@ -23,9 +23,9 @@ def worker_arguments(folder: Path | str, selection: Selection) -> list[str]:
     return [AGENT, str(folder), json.dumps(encode(selection))]
 
 
-def job_line(job: Job, *reasons: str, memory: str = "", node_unchanged: bool = False) -> str:
+def job_line(job: Job, *reasons: str) -> str:
     """The job for a worker's standard input."""
-    request = JobRequest(job, frozenset(map(PassReason, reasons)), memory=memory, node_unchanged=node_unchanged)
+    request = JobRequest(job, frozenset(map(PassReason, reasons)))
     return json.dumps(encode(request)) + "\n"
 
 

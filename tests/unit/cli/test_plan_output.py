@@ -16,7 +16,7 @@ from capacityd.node.documents.node import node_state
 from capacityd.reconcile.inputs import Inputs
 from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.plan import make_plan
-from tests.support.configs import config_with
+from capacityd.schema.config import Config
 from tests.support.nodes import UID, node
 
 A, B = "example.com/a", "example.com/b"
@@ -24,7 +24,7 @@ PUBLISHED: dict[str, Reading] = {A: Quantity(4), B: Absent("none")}
 
 
 def plan_for(state: NodeState, readings: Mapping[str, Reading], configuration: str = "first") -> Plan:
-    return make_plan(state, (), Memory(uid=state.uid), Inputs(config_with(digest=configuration), readings))
+    return make_plan(state, (), Memory(uid=state.uid), Inputs(Config((), digest=configuration), readings))
 
 
 def published() -> NodeState:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import psutil
 
 from capacityd.service.schedule import DEBOUNCE
-from tests.bench.measure import Figure
+from tests.bench.figure import Figure
 from tests.cluster.controlplane import Cluster, control_plane
 from tests.cluster.service import service, watchers
 

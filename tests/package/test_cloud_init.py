@@ -49,20 +49,10 @@ def fresh() -> Iterator[Machine]:
         yield running
 
 
-def test_the_example_for_k3s_starts_its_agent(fresh: Machine, packages: Packages) -> None:
-    """A unit of the same name takes the place of k3s' agent. tests/machine runs the example for kubeadm."""
+def test_the_example_installs_on_a_stock_image(fresh: Machine, packages: Packages) -> None:
+    """The repository is in a folder, because the machine has no network. tests/machine runs the example for kubeadm."""
     for path in EXAMPLES:
         fresh.run("cloud-init", "schema", "--config-file", fresh.put(path))
-    unit = "[Service]\nType=oneshot\nExecStart=cp /etc/rancher/k3s/config.yaml /run/joined\nRemainAfterExit=yes\n"
-    fresh.write("/etc/systemd/system/k3s-agent.service", f"{unit}[Install]\nWantedBy=multi-user.target\n")
-    fresh.install(packages.current)
-    boot_with(fresh, yaml.safe_load((ROOT / "conf/cloud-init/k3s.yaml").read_text()), "example.com/scratch-gib")
-    written = ("sh", "-c", "cat /run/joined || true")  # the agent starts without being waited for
-    wait_until(lambda: "server: https" in fresh.out(*written), PATIENCE, "the agent has its configuration")
-
-
-def test_the_example_installs_on_a_stock_image(fresh: Machine, packages: Packages) -> None:
-    """The repository is in a folder, because the machine has no network."""
     document = yaml.safe_load((ROOT / "conf/cloud-init/repository.yaml").read_text())
     key, sources, _ = document["write_files"]
     with new_repository() as repository:
@@ -77,8 +67,8 @@ def test_the_example_installs_on_a_stock_image(fresh: Machine, packages: Package
     assert fresh.out("cat", "/run/joined") == "join --config /etc/kubernetes/join.yaml"
 
 
-def boot_with(machine: Machine, document: dict[str, Any], resource: str = "example.com/dongle") -> None:
-    """Runs cloud-init's stages, after which the service runs and has read this resource."""
+def boot_with(machine: Machine, document: dict[str, Any]) -> None:
+    """Runs cloud-init's stages, after which the service runs and has read its resource."""
     seed = "/var/lib/cloud/seed/nocloud-net"
     machine.write(f"{seed}/meta-data", "instance-id: i-1\n")
     machine.write(f"{seed}/user-data", f"#cloud-config\n{yaml.safe_dump(document)}")
@@ -86,4 +76,4 @@ def boot_with(machine: Machine, document: dict[str, Any], resource: str = "examp
         machine.run("cloud-init", *stage, deadline=300)
     assert machine.enabled == "enabled"
     wait_until(lambda: machine.active == "active", PATIENCE, "the service is up")
-    machine.wait_for_readings({resource: "absent"})
+    machine.wait_for_readings({"example.com/dongle": "absent"})

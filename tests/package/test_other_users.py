@@ -77,42 +77,16 @@ def test_another_user_reads_no_secret_and_writes_nothing(serving: Machine) -> No
 
 THEIRS = "/srv/joe"
 RAN = "/run/capacityd/ran"
-# commands with which root runs, or seems to run, a file of the user
-ATTACKED = (
-    f'["{THEIRS}/count"]',
-    f'["/bin/sh", "{THEIRS}/count"]',
-    f'["/bin/sh", "-e", "{THEIRS}/./count"]',
-    f'["/usr/bin/env", "{THEIRS}/count"]',
-    f'["/usr/bin/timeout", "5", "{THEIRS}/count"]',
-    f'["/usr/bin/python3", "{THEIRS}/missing.py"]',
-    '["/srv/link-to-count"]',
-    '["/srv/interpreted"]',
-    '["/srv/interpreted-twice"]',
-    '["/tmp/count"]',
-    '["/srv/shared/count"]',
-    '["/srv/of-a-group/count"]',
-    '["/srv/writable"]',
-    '["/srv/given"]',
-)
+ATTACKED = (f'["{THEIRS}/count"]', f'["/usr/bin/python3", "{THEIRS}/missing.py"]', '["/srv/shared/count"]')
+"""Commands with which root would run a file of the user. tests/unit/linux/test_program_trust.py has all kinds."""
 LINKS = {"symbolic": f"{THEIRS}/symbolic", "folder": f"{THEIRS}/folder/secret", "chain": f"{THEIRS}/chain"}
 PREPARED = f"""\
 set -e
 install -d -o 12345 -g 12345 {THEIRS}
 cp /srv/count {THEIRS}/count
 chown 12345 {THEIRS}/count
-ln -s {THEIRS}/count /srv/link-to-count
-printf '#!{THEIRS}/count\\n' >/srv/interpreted
-printf '#!/srv/interpreted\\n' >/srv/interpreted-twice
 install -d -m 1777 /srv/shared
-install -d -m 775 -g 12345 /srv/of-a-group
-cp /srv/count /tmp/count
 cp /srv/count /srv/shared/count
-cp /srv/count /srv/of-a-group/count
-cp /srv/count /srv/writable
-cp /srv/count /srv/given
-chmod +x /srv/interpreted /srv/interpreted-twice
-chmod 777 /srv/writable
-chown 12345 /srv/given
 install -d -o 12345 -g 12345 /var/lib/prometheus
 install -d /var/lib/prometheus/node-exporter /srv/metrics
 """
@@ -162,9 +136,7 @@ def test_an_ordinary_user_has_nothing_run_and_changes_no_number(fresh: Machine, 
     fresh.run("systemctl", "reload", UNIT)
     fresh.wait_for_readings(expected)
     readings = {row["name"]: row for row in fresh.status()["resources"]}
-    # The service does not see /tmp.
-    refused = {name: readings[name]["note"] for name in unknown if readings[name]["cause"] != "not_trusted"}
-    assert list(refused) == ["example.com/run-9"], refused
+    assert {readings[name]["cause"] for name in unknown} == {"not_trusted"}
     assert not fresh.exists(RAN)
     assert not fresh.exists("/srv/metrics/x.prom"), "another user's link to the folder is not followed"
     assert "4711" not in fresh.journal()

@@ -64,6 +64,11 @@ def pod(
     }
 
 
+def dry_run(cluster: Cluster, body: object, path: str = PODS) -> Any:
+    """The pod as it would be created."""
+    return cluster.admin.create(f"{path}?dryRun=All", body)
+
+
 def annotations_of(made: Any) -> dict[str, str]:
     return dict(made["metadata"].get("annotations", {}))
 

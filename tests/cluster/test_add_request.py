@@ -12,7 +12,7 @@ from tests import ROOT
 from tests.cluster.api import ApiError
 from tests.cluster.controlplane import Cluster
 from tests.cluster.kubectl import applied
-from tests.cluster.pods import UNUSUAL, annotations_of, binds_with, container, pod, runtime_class
+from tests.cluster.pods import UNUSUAL, annotations_of, binds_with, container, dry_run, pod, runtime_class
 from tests.cluster.test_enforce_bandwidth import MANIFEST as ENFORCE
 from tests.cluster.test_enforce_bandwidth import both
 from tests.cluster.versions import MUTATING_POLICIES
@@ -27,7 +27,7 @@ OLDER = "older"
 
 
 @pytest.fixture(scope="module")
-def added(cluster: Cluster) -> Iterator[None]:
+def in_force(cluster: Cluster) -> Iterator[None]:
     """The shipped policy is in force, in the namespace that it names."""
     cluster.admin.create("/api/v1/namespaces", {"metadata": {"name": BUILDS}})
     cluster.admin.create(pods(), pod([container()], name=OLDER))
@@ -37,27 +37,22 @@ def added(cluster: Cluster) -> Iterator[None]:
 
 def changed(cluster: Cluster, body: dict[str, Any], namespace: str = BUILDS) -> Callable[[], bool]:
     """Whether the API server changes the limits of this pod that have been there before."""
-    before = limits_of(tried(cluster, body, namespace))
-    return lambda: limits_of(tried(cluster, body, namespace)) != before
+    before = limits_of(dry_run(cluster, body, pods(namespace)))
+    return lambda: limits_of(dry_run(cluster, body, pods(namespace))) != before
 
 
-def build(number: str) -> dict[str, Any]:
+def requesting(number: str) -> dict[str, Any]:
     """A container with this limit of the resource."""
     return container({RESOURCE: number})
 
 
-def noted(number: str) -> dict[str, str]:
-    """The annotation with the name of the resource."""
+def annotation(number: str) -> dict[str, str]:
+    """The annotation by which a pod asks for a number."""
     return {RESOURCE: number}
 
 
 def pods(namespace: str = BUILDS) -> str:
     return f"/api/v1/namespaces/{namespace}/pods"
-
-
-def tried(cluster: Cluster, body: object, namespace: str = BUILDS) -> Any:
-    """The pod as it would be created."""
-    return cluster.admin.create(f"{pods(namespace)}?dryRun=All", body)
 
 
 def limits_of(made: Any) -> list[dict[str, str]]:
@@ -70,29 +65,29 @@ def limits_of(made: Any) -> list[dict[str, str]]:
 PLAIN = container()
 CASES: Mapping[str, tuple[dict[str, Any], list[dict[str, str]]]] = {
     "no request": (pod([PLAIN]), [ONE]),
-    "a number in the annotation": (pod([PLAIN], annotations=noted("3")), [{RESOURCE: "3"}]),
-    "a number with a suffix": (pod([PLAIN], annotations=noted("2k")), [{RESOURCE: "2k"}]),
-    "0 in the annotation": (pod([PLAIN], annotations=noted("0")), [{RESOURCE: "0"}]),
+    "a number in the annotation": (pod([PLAIN], annotations=annotation("3")), [{RESOURCE: "3"}]),
+    "a number with a suffix": (pod([PLAIN], annotations=annotation("2k")), [{RESOURCE: "2k"}]),
+    "0 in the annotation": (pod([PLAIN], annotations=annotation("0")), [{RESOURCE: "0"}]),
     "a limit of its own": (pod([container({"cpu": "1m"})]), [{"cpu": "1m", **ONE}]),
     "several containers: once": (pod([PLAIN, PLAIN]), [ONE, {}]),
     "an init container": (pod([PLAIN], [PLAIN]), [ONE, {}]),
     "a sidecar": (pod([PLAIN], [container(restartPolicy="Always")]), [ONE, {}]),
-    "a request already": (pod([build("7")]), [{RESOURCE: "7"}]),
-    "a request and an annotation": (pod([build("7")], annotations=noted("3")), [{RESOURCE: "7"}]),
-    "a request of 0": (pod([build("0")]), [{RESOURCE: "0"}]),
-    "the second container requests": (pod([PLAIN, build("7")]), [{}, {RESOURCE: "7"}]),
-    "an init container requests": (pod([PLAIN], [build("7")]), [{}, {RESOURCE: "7"}]),
+    "a request already": (pod([requesting("7")]), [{RESOURCE: "7"}]),
+    "a request and an annotation": (pod([requesting("7")], annotations=annotation("3")), [{RESOURCE: "7"}]),
+    "a request of 0": (pod([requesting("0")]), [{RESOURCE: "0"}]),
+    "the second container requests": (pod([PLAIN, requesting("7")]), [{}, {RESOURCE: "7"}]),
+    "an init container requests": (pod([PLAIN], [requesting("7")]), [{}, {RESOURCE: "7"}]),
 }
 
 
-@pytest.mark.usefixtures("added")
+@pytest.mark.usefixtures("in_force")
 @pytest.mark.parametrize("name", CASES)
 def test_a_pod_without_a_request_gets_one(cluster: Cluster, name: str) -> None:
     body, expected = CASES[name]
-    assert limits_of(tried(cluster, body)) == expected
+    assert limits_of(dry_run(cluster, body, pods())) == expected
 
 
-@pytest.mark.usefixtures("added")
+@pytest.mark.usefixtures("in_force")
 @pytest.mark.parametrize(
     ("number", "message"),
     [
@@ -104,25 +99,25 @@ def test_a_pod_without_a_request_gets_one(cluster: Cluster, name: str) -> None:
 )
 def test_a_pod_whose_annotation_is_no_whole_number_is_refused(cluster: Cluster, number: str, message: str) -> None:
     with pytest.raises(ApiError, match=message):
-        tried(cluster, pod([PLAIN], annotations=noted(number)))
+        dry_run(cluster, pod([PLAIN], annotations=annotation(number)), pods())
 
 
-@pytest.mark.usefixtures("added")
+@pytest.mark.usefixtures("in_force")
 def test_the_pod_is_pending_until_a_node_has_that_much(cluster: Cluster) -> None:
-    binds_with(cluster, pod([PLAIN, PLAIN], [PLAIN], noted("3")), RESOURCE, 3, pods())
+    binds_with(cluster, pod([PLAIN, PLAIN], [PLAIN], annotation("3")), RESOURCE, 3, pods())
 
 
-@pytest.mark.usefixtures("added")
+@pytest.mark.usefixtures("in_force")
 def test_an_older_pod_is_left_alone(cluster: Cluster) -> None:
     path = f"{pods()}/{OLDER}"
     cluster.admin.patch(path, {"metadata": {"labels": {"a": "b"}}})
     assert limits_of(cluster.admin.get(path)) == [{}]
 
 
-@pytest.mark.usefixtures("added")
+@pytest.mark.usefixtures("in_force")
 def test_nothing_else_of_a_pod_changes(cluster: Cluster) -> None:
     body = pod([container(**UNUSUAL), PLAIN])
-    with_it, without = (tried(cluster, body, namespace) for namespace in (BUILDS, "default"))
+    with_it, without = (dry_run(cluster, body, pods(namespace)) for namespace in (BUILDS, "default"))
     assert limits_of(with_it) == [ONE, {}]
     assert limits_of(without) == [{}, {}]
     for made in (with_it, without):
@@ -146,7 +141,7 @@ def test_pods_are_chosen_by_a_label(cluster: Cluster, tmp_path: Path) -> None:
     namespace = "    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: builds}}\n"
     manifest = copy_of(tmp_path, "labelled", {namespace: "", "# objectSelector:": "objectSelector:"})
     with applied(cluster, manifest, changed(cluster, pod([PLAIN], labels={"app": "build"}), "default")):
-        assert limits_of(tried(cluster, pod([PLAIN]), "default")) == [{}]
+        assert limits_of(dry_run(cluster, pod([PLAIN]))) == [{}]
 
 
 def test_pods_are_chosen_by_their_runtime_class(cluster: Cluster, tmp_path: Path) -> None:
@@ -157,10 +152,10 @@ def test_pods_are_chosen_by_their_runtime_class(cluster: Cluster, tmp_path: Path
     with runtime_class(cluster) as name:
         manifest = copy_of(tmp_path, "runtime-class", {**changes, "gvisor": name})
         with applied(cluster, manifest, changed(cluster, pod([PLAIN], runtimeClassName=name), "default")):
-            assert limits_of(tried(cluster, pod([PLAIN]), "default")) == [{}]
+            assert limits_of(dry_run(cluster, pod([PLAIN]))) == [{}]
 
 
-@pytest.mark.usefixtures("added")
+@pytest.mark.usefixtures("in_force")
 def test_the_bandwidth_that_is_added_is_enforced(cluster: Cluster, tmp_path: Path) -> None:
     """The API server runs policies in no defined order."""
     mbps = "example.com/nic-mbps"
@@ -169,6 +164,6 @@ def test_the_bandwidth_that_is_added_is_enforced(cluster: Cluster, tmp_path: Pat
     expected = {mbps: "100", **both("100M")}
     with (
         applied(cluster, manifest, changed(cluster, body)),
-        applied(cluster, ENFORCE, lambda: annotations_of(tried(cluster, body)) == expected),
+        applied(cluster, ENFORCE, lambda: annotations_of(dry_run(cluster, body, pods())) == expected),
     ):
         pass

@@ -12,10 +12,10 @@ import pytest
 from tests import ROOT
 from tests.cluster.controlplane import PODS, Cluster
 from tests.cluster.kubectl import applied
-from tests.cluster.pods import UNUSUAL, annotations_of, binds_with, container, pod, runtime_class
+from tests.cluster.pods import UNUSUAL, annotations_of, binds_with, container, dry_run, pod, runtime_class
 from tests.cluster.versions import MUTATING_POLICIES
 
-pytestmark = [pytest.mark.protocol, pytest.mark.since(MUTATING_POLICIES), pytest.mark.usefixtures("enforced")]
+pytestmark = [pytest.mark.protocol, pytest.mark.since(MUTATING_POLICIES), pytest.mark.usefixtures("in_force")]
 
 MANIFEST = ROOT / "packaging/kubernetes/enforce-bandwidth.yaml"
 RESOURCE = "example.com/nic-mbps"
@@ -23,9 +23,9 @@ INGRESS, EGRESS = "kubernetes.io/ingress-bandwidth", "kubernetes.io/egress-bandw
 
 
 @pytest.fixture(scope="module")
-def enforced(cluster: Cluster) -> Iterator[None]:
+def in_force(cluster: Cluster) -> Iterator[None]:
     """The shipped policy is in force."""
-    with applied(cluster, MANIFEST, lambda: annotations_of(tried(cluster, pod([limit(1)])))):
+    with applied(cluster, MANIFEST, lambda: annotations_of(dry_run(cluster, pod([limit(1)])))):
         yield
 
 
@@ -36,11 +36,6 @@ def limit(mbps: str | int | None = None, **more: object) -> dict[str, Any]:
 
 def sidecar(mbps: int) -> dict[str, Any]:
     return limit(mbps, restartPolicy="Always")
-
-
-def tried(cluster: Cluster, body: object) -> Any:
-    """The pod as it would be created."""
-    return cluster.admin.create(f"{PODS}?dryRun=All", body)
 
 
 def both(limit: str) -> dict[str, str]:
@@ -106,20 +101,20 @@ def test_the_limit_is_what_the_scheduler_counts(cluster: Cluster, name: str) -> 
 def test_a_pod_gets_the_annotations_of_its_limits(
     cluster: Cluster, body: dict[str, Any], expected: dict[str, str]
 ) -> None:
-    assert annotations_of(tried(cluster, body)) == expected
+    assert annotations_of(dry_run(cluster, body)) == expected
 
 
 def test_an_overhead_alone_is_no_limit(cluster: Cluster) -> None:
     with runtime_class(cluster, {RESOURCE: "20"}) as name:
-        made = tried(cluster, pod([limit()], runtimeClassName=name))
+        made = dry_run(cluster, pod([limit()], runtimeClassName=name))
     assert made["spec"]["overhead"] == {RESOURCE: "20"}
     assert annotations_of(made) == {}
 
 
 def test_nothing_else_of_a_pod_changes(cluster: Cluster) -> None:
     unusual = limit(7, **UNUSUAL)
-    with_it = tried(cluster, pod([unusual], [sidecar(1)]))
-    without = tried(cluster, pod([unusual], [sidecar(1)], annotations=both("8M")))
+    with_it = dry_run(cluster, pod([unusual], [sidecar(1)]))
+    without = dry_run(cluster, pod([unusual], [sidecar(1)], annotations=both("8M")))
     assert annotations_of(with_it) == both("8M")
     assert with_it["spec"] == without["spec"]
     assert [v["value"] for v in with_it["spec"]["containers"][0]["env"]] == ["1", "2"]

@@ -12,10 +12,10 @@ import pytest
 import yaml
 
 from tests import ROOT
-from tests.cluster.controlplane import PODS, Cluster, control_plane
+from tests.cluster.controlplane import Cluster, control_plane
 from tests.cluster.identity import create_node, identity, write
 from tests.cluster.kubectl import PROMETHEUS_RULE, apply_crd, kubectl, succeed
-from tests.cluster.pods import annotations_of, container, pod
+from tests.cluster.pods import annotations_of, container, dry_run, pod
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.test_enforce_bandwidth import both
 from tests.cluster.versions import MUTATING_POLICIES
@@ -136,11 +136,9 @@ def test_all_of_it_is_applied_and_its_names_are_set_in_one_place(own: Cluster, f
     assert denial("b.example") == ""
     assert changed in denial("c"), "a word without a dot is no domain"
     body = pod([container({"b.example/wan-mbps": 9})])
-    made = wait_until(
-        lambda: annotations_of(own.admin.create(f"{PODS}?dryRun=All", body)), PATIENCE, "the bandwidth is enforced"
-    )
+    made = wait_until(lambda: annotations_of(dry_run(own, body)), PATIENCE, "the bandwidth is enforced")
     assert made == both("9M")
-    created = own.admin.create(f"{PODS}?dryRun=All", body)
+    created = dry_run(own, body)
     assert created["spec"]["containers"][0]["resources"]["limits"]["b.example/build"] == "1"
     own.admin.get("/apis/monitoring.coreos.com/v1/namespaces/default/prometheusrules/capacityd")
     unchanged = kubectl(own, "diff", "-k", folder)

@@ -192,12 +192,6 @@ def installed_go() -> list[str]:
     return [path for path in paths if path]
 
 
-def go_cache() -> Path:
-    """The folder in which go caches compiled packages."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(os.environ.get("GOCACHE") or Path(base, "go-build"))
-
-
 def fetch_go(old: Path) -> Path:
     """Downloads the toolchain that go.mod names, which is published as a Go module.
 

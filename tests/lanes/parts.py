@@ -63,7 +63,7 @@ _SITE = _tool(
 )
 
 # Creates a user, and an environment for that user.
-_AS_USER = _tool("as-user", ".ci/check-as-user", needs=(needs.root, needs.user_tools))
+_AS_USER = _tool("as-user", ".ci/check-as-user", needs=(needs.root,))
 
 # The project may lie in a folder that other users cannot enter, for example in /root.
 _PRIVATE_FOLDER = Part(
@@ -117,7 +117,7 @@ def _package(name: str, marks: str, workers: int) -> Part:
         *(str(path.relative_to(ROOT)) for path in files),
         marks=marks,
         prepare=("packages-package", *tools),
-        needs=(needs.root, needs.namespaces, needs.tree),
+        needs=(needs.root, needs.namespaces),
     )
 
 
@@ -130,7 +130,7 @@ def _machine(name: str, marks: str) -> Part:
         marks=marks,
         prepare=("packages-machine",),
         after="kubernetes",
-        needs=(needs.root, needs.namespaces, needs.control_plane, needs.tree),
+        needs=(needs.root, needs.namespaces, needs.control_plane),
         whole_again=True,
     )
 

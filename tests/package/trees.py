@@ -51,11 +51,6 @@ def tree(release: str) -> Path:
     return debian(f"debian-{release}", RELEASES[release], PACKAGES[release], HOOK)
 
 
-def cached(release: str) -> bool:
-    """Whether the folder of this release of Debian exists."""
-    return _place(f"debian-{release}", _recipe(RELEASES[release], PACKAGES[release], HOOK)).exists()
-
-
 def debian(
     name: str, suite: str, packages: Sequence[str], hook: str = "", options: Sequence[str] = (), mirror: str = ""
 ) -> Path:

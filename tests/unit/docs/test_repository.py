@@ -41,13 +41,6 @@ def test_every_manifest_has_the_label_of_the_project(path: Path) -> None:
     assert {document["metadata"]["labels"]["app.kubernetes.io/name"] for document in documents} == {"capacityd"}
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / ".github/workflows").glob("*.yml")), ids=name_of)
-def test_no_push_ends_a_run_of_another_event(path: Path) -> None:
-    workflow = yaml.safe_load(path.read_text())
-    triggers, group = workflow[True], workflow["concurrency"]["group"]  # YAML 1.1 reads "on" as true
-    assert "github.event_name" in group or "schedule" not in triggers
-
-
 def test_every_template_has_a_name_and_fields_that_github_knows() -> None:
     forms = {path.stem: yaml.safe_load(path.read_text()) for path in TEMPLATES if path.stem != "config"}
     assert forms.keys() == {"bug", "feature", "question"}
@@ -55,7 +48,3 @@ def test_every_template_has_a_name_and_fields_that_github_knows() -> None:
         assert form["name"]
         assert form["description"]
         assert {field["type"] for field in form["body"]} <= {"markdown", "textarea", "input", "dropdown", "checkboxes"}
-
-
-def test_a_vulnerability_is_not_reported_to_an_address_that_nobody_has() -> None:
-    assert ".example" not in (ROOT / "SECURITY.md").read_text()

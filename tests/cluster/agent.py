@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,13 +37,18 @@ def kubectl_capacityd(python: Path = CLIENT) -> list[str | Path]:
     return [python, "-I", "-c", _START_KUBECTL, AGENT, KUBECTL]
 
 
-def condition_of(node: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The condition that capacityd set on a Node; None if it set none."""
+def published_on(node: Mapping[str, Any]) -> dict[str, int]:
+    """The names and numbers in the annotation of a Node."""
+    document: dict[str, int] = json.loads(node["metadata"].get("annotations", {}).get(ANNOTATION, "{}"))
+    return document
+
+
+def condition_of(node: Mapping[str, Any]) -> dict[str, Any]:
+    """The condition that capacityd set on a Node; empty if it set none."""
     conditions = node["status"].get("conditions", [])
-    return next((condition for condition in conditions if condition["type"] == CONDITION), None)
+    return next((dict(condition) for condition in conditions if condition["type"] == CONDITION), {})
 
 
-def our_events(cluster: Cluster, node: str) -> list[tuple[str, str]]:
-    """The reason and message of each Event by capacityd about a Node."""
-    events = cluster.events_of(node)
-    return [(e["reason"], e["message"]) for e in events if e["source"].get("component") == "capacityd"]
+def our_events(cluster: Cluster, node: str) -> list[str]:
+    """The message of each Event by capacityd about a Node, oldest first."""
+    return [event["message"] for event in cluster.events_of(node) if event["source"].get("component") == "capacityd"]

@@ -140,10 +140,8 @@ def run(cluster: Cluster, proxy: Proxy, count: int, seed: int) -> Counter[Moment
 
 def _published(s: Service) -> Mapping[str, int] | None:
     """The quantities on which capacity and annotation agree; None if they differ."""
-    node = s.cluster.node(s.node)
-    annotated: Mapping[str, int] = json.loads(node["metadata"]["annotations"]["capacityd/published"])
-    capacity = {name: int(quantity) for name, quantity in node["status"]["capacity"].items() if name in NAMES}
-    return annotated if annotated == capacity else None
+    capacity = {name: int(quantity) for name, quantity in s.cluster.capacity(s.node).items() if name in NAMES}
+    return capacity if capacity == s.published() else None
 
 
 def _kill(

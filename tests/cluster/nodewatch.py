@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from capacityd.model.quantity import whole_quantity
-from tests.cluster.agent import ANNOTATION, condition_of
+from tests.cluster.agent import condition_of, published_on
 from tests.cluster.api import Api
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import ADMIN, token_of
@@ -30,13 +29,11 @@ class Version:
 
     @property
     def published(self) -> dict[str, int]:
-        """The names and quantities in the annotation."""
-        document: dict[str, int] = json.loads(self.node["metadata"].get("annotations", {}).get(ANNOTATION, "{}"))
-        return document
+        return published_on(self.node)
 
     @property
     def condition(self) -> dict[str, Any]:
-        return dict(condition_of(self.node) or {})
+        return condition_of(self.node)
 
     @property
     def allocatable(self) -> dict[str, str]:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from capacityd.linux.subreaper import children
 from capacityd.worker import runtime_files
 from capacityd.worker.pass_state import PassStatus
-from tests.cluster.agent import CLIENT, DONGLE, capacityd, condition_of
+from tests.cluster.agent import CLIENT, DONGLE, capacityd, condition_of, our_events, published_on
 from tests.cluster.audit import Request
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import node_user
@@ -193,21 +193,18 @@ class Service:
         """Waits until the Node has this quantity; None: until it has no such key."""
         self.wait(lambda: self.capacity(name) == quantity, PROMPT, f"{name} is {quantity}")
 
-    def last_applied(self) -> dict[str, int]:
-        """The quantities in the annotation on the Node."""
-        document: dict[str, int] = json.loads(
-            self.cluster.node(self.node)["metadata"].get("annotations", {}).get("capacityd/published", "{}")
-        )
-        return document
+    def published(self) -> dict[str, int]:
+        """The names and numbers in the annotation of the Node."""
+        return published_on(self.cluster.node(self.node))
 
-    def condition(self) -> dict[str, str]:
+    def condition(self) -> dict[str, Any]:
         """capacityd's condition of the Node; empty if there is none."""
-        return dict(condition_of(self.cluster.node(self.node)) or {})
+        return condition_of(self.cluster.node(self.node))
 
     def events(self) -> list[str]:
         """The messages of the service's Events about its Node, oldest first, once no pass is running."""
         self._wait_no_worker()
-        return [e["message"] for e in self.cluster.events_of(self.node) if e.get("reportingComponent") == "capacityd"]
+        return our_events(self.cluster, self.node)
 
     def requests(self) -> list[Request]:
         """The service's requests since the last call, failed ones included, once no pass is running.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.agent import AGENT, ANNOTATION, DONGLE, our_events
+from tests.cluster.agent import AGENT, ANNOTATION, DONGLE, our_events, published_on
 from tests.cluster.clients import ALL, URLLIB3, VERSIONS, client
 from tests.cluster.controlplane import BASE_CAPACITY, Cluster
 from tests.cluster.credentials import Authority, kubeconfig, node_user
@@ -56,7 +56,7 @@ def test_apply_plan_and_withdraw(cluster: Cluster, s: Service, python: Path) -> 
     assert verbs.count(("patch", "nodes")) == 1, "one PATCH has everything"
     document = cluster.node(s.node)
     assert document["status"]["capacity"] == {**BASE_CAPACITY, DONGLE: "1"}
-    assert json.loads(document["metadata"]["annotations"][ANNOTATION]) == {DONGLE: 1}
+    assert published_on(document) == {DONGLE: 1}
     assert [entry["manager"] for entry in document["metadata"]["managedFields"]].count("capacityd") == 1
     cluster.kubeconfig(node_user(s.node), s.kubeconfig, credentials="certificate")
     s.cli("withdraw", status=0)
@@ -64,7 +64,7 @@ def test_apply_plan_and_withdraw(cluster: Cluster, s: Service, python: Path) -> 
     assert document["status"]["capacity"] == BASE_CAPACITY
     assert ANNOTATION not in document["metadata"].get("annotations", {})
     assert "capacityd" not in [entry["manager"] for entry in document["metadata"]["managedFields"]]
-    assert [message for _, message in our_events(cluster, s.node)] == [
+    assert our_events(cluster, s.node) == [
         f"{DONGLE}: none → 1 (newly published)",
         "all configured resources are published",
         f"{DONGLE}: 1 → none (withdrawn)",

@@ -65,13 +65,13 @@ def test_it_publishes_watches_and_withdraws(cluster: Cluster, s: Service) -> Non
         s.start()
         node = cluster.node(s.node)
         assert (node["status"]["capacity"][DONGLE], node["metadata"]["labels"][DONGLE]) == ("1", "1")
-        assert (condition_of(node) or {})["status"] == "True"
+        assert condition_of(node)["status"] == "True"
         assert s.watched
         s.stop()
         s.cli("withdraw", status=0)
     assert {r.code for r in requests.all()} == {200, 201}
     assert len(our_events(cluster, s.node)) >= 2
-    assert condition_of(cluster.node(s.node)) is None
+    assert condition_of(cluster.node(s.node)) == {}
 
 
 @pytest.mark.protocol

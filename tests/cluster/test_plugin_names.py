@@ -29,10 +29,10 @@ def test_a_device_plugin_takes_a_name_over(cluster: Cluster, kubelet: Kubelet) -
         wait_quantities(s, "4", "4")
         assert "device plugins use names in nvidia.com (https://" in s.log()
         assert (row(s)["published"], row(s)["trouble"]) == (4, None)
-        assert s.last_applied()[GPU] == 4
+        assert s.published()[GPU] == 4
         with kubelet.device_plugin(GPU, 3):
             wait_quantities(s, "3", "3")
-            s.wait(lambda: GPU not in s.last_applied(), PROMPT, "it is given up")
+            s.wait(lambda: GPU not in s.published(), PROMPT, "it is given up")
             assert (row(s)["published"], row(s)["trouble"]) == (None, "Refused")
             assert "a device plugin has this name, so the kubelet writes the key" in row(s)["note"]
             is_not_ours(s, 4, f"! {GPU}: refused: a device plugin has this name")
@@ -76,7 +76,7 @@ def is_not_ours(s: Service, exit_status: int, shown: str = "") -> None:
     """The annotation does not name the key, so capacityd never writes it."""
     text = s.cli("status")
     assert (text.returncode, shown in text.stdout) == (exit_status, True), text.stdout
-    assert GPU not in s.last_applied()
+    assert GPU not in s.published()
 
 
 @pytest.mark.protocol

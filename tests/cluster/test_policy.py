@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests import ROOT
-from tests.cluster.agent import ANNOTATION, CONDITION, DONGLE, condition_of, our_events
+from tests.cluster.agent import ANNOTATION, CONDITION, DONGLE, condition_of, our_events, published_on
 from tests.cluster.controlplane import Cluster
 from tests.cluster.identity import FOREIGN, Kind, account_token, create_node, event, identity, request, write
 from tests.cluster.kubectl import succeed
@@ -71,8 +71,8 @@ def test_the_services_own_traffic_passes(cluster: Cluster, s: Service, kind: Kin
         for key in ("capacity", "allocatable"):
             assert node["status"][key] == {**before["status"][key], DONGLE: "1"}
         assert node["metadata"]["labels"] == before["metadata"]["labels"] | {DONGLE: "1"}
-        assert json.loads(node["metadata"]["annotations"][ANNOTATION]) == {DONGLE: 1, f"label {DONGLE}": 1}
-        assert (condition_of(node) or {})["reason"] == "Refused"
+        assert published_on(node) == {DONGLE: 1, f"label {DONGLE}": 1}
+        assert condition_of(node)["reason"] == "Refused"
         s.start()
         assert s.watched
         s.stop()

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from capacityd.model.node import ANNOTATION
 from tests.cluster.admission import create_policy, delete_policy, removal_of, try_to_write
 from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
@@ -35,7 +32,7 @@ def test_a_label_follows_the_number_and_is_restored(cluster: Cluster, s: Service
     s.configure(DONGLES)
     s.reload()
     wait_until(lambda: label() is None, PATIENCE, "the label is removed")
-    assert json.loads(cluster.node(s.node)["metadata"]["annotations"][ANNOTATION]) == {DONGLE: 2}
+    assert s.published() == {DONGLE: 2}
 
 
 @pytest.mark.protocol

@@ -33,7 +33,7 @@ def test_the_service_is_killed(proxy: Proxy, s: Service) -> None:
     s.start()
     s.wait_capacity("2")
     assert [request.verb for request in s.requests()].count("patch") == 1, "no double write"
-    assert s.last_applied() == {DONGLE: 2}
+    assert s.published() == {DONGLE: 2}
 
 
 def test_a_full_runtime_directory(cluster: Cluster) -> None:
@@ -61,7 +61,7 @@ def test_a_full_runtime_directory(cluster: Cluster) -> None:
         machine_has(s, 6)
         s.wait_capacity("6", name)
         s.wait(lambda: s.cli("status").returncode == 0, PATIENCE, "status shows all")
-        assert s.last_applied() == {name: 6}
+        assert s.published() == {name: 6}
         assert "Traceback" not in s.log()
 
 

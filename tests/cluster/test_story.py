@@ -80,4 +80,4 @@ def test_a_node_from_its_boot_to_withdrawal(cluster: Cluster, kubelet: Kubelet) 
         assert s.cli("withdraw").returncode == 0
         assert {key for key in cluster.capacity(name) if key.startswith("example.com/")} == {"example.com/theirs"}
         assert not s.condition()
-        assert s.last_applied() == {}
+        assert s.published() == {}

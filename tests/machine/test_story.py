@@ -174,7 +174,7 @@ def test_a_program_that_uses_too_much_memory_fails_alone(node: Node) -> None:
 @pytest.mark.whole
 def test_a_reboot(node: Node) -> None:
     """The Node loses nothing, and the service writes nothing."""
-    wait_for(lambda: (condition_of(node.cluster.node(node.name)) or {}).get("status") == "True", "all is published")
+    wait_for(lambda: condition_of(node.cluster.node(node.name)).get("status") == "True", "all is published")
     mark = settled(node)
     with watch_node(node.cluster, node.name) as watch:
         node.vm.reboot()

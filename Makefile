@@ -22,8 +22,7 @@ package := $(release) debian-archive-keyring e2fsprogs mmdebstrap
 # To create and run a virtual machine (tests/machine), and to make the trees of the corpus bootable.
 machine := $(package) qemu-system-x86
 corpus := $(package) cpio kmod xz-utils
-# To build systemd-python for a Python that the distribution does not contain; to draw the diagrams.
-pythons := gcc libsystemd-dev pkg-config
+# To draw the diagrams.
 diagrams := graphviz
 
 # Some CI images set PYTHONDONTWRITEBYTECODE. The tests start hundreds of Python processes.

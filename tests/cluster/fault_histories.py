@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from tests.cluster.controlplane import Cluster
-from tests.cluster.fault_scene import FAULTS, Scene, scene
+from tests.cluster.fault_scene import FAULTS, Scene, prepared_scene
 from tests.cluster.nodewatch import NodeWatch, Version, watch_node
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.truth import Span, broken_promise, is_right, quantities, right_within
@@ -23,31 +23,32 @@ def run(cluster: Cluster, planned: Sequence[Span]) -> list[str]:
 
     planned: the faults, in seconds since the begin of the history.
     """
-    with scene(cluster, {p.kind for p in planned}) as made, watch_node(cluster, made.node) as watch:
-        wait_until(lambda: _right_since(watch, made, time.time()), PATIENCE, "all is right at the beginning")
-        wrong = _judge(made, watch, _take(made, planned))
+    with prepared_scene(cluster, {fault.kind for fault in planned}) as scene, watch_node(cluster, scene.node) as watch:
+        wait_until(lambda: _right_since(watch, scene, time.time()), PATIENCE, "all is right at the beginning")
+        wrong = _judge(scene, watch, _play(scene, planned))
         if wrong:
-            wrong.append(made.s.log()[-6000:])
-            wrong += [f"{c.at:.1f} {dict(c.quantities)}" for c in made.changes]
-            wrong += [f"{v.received:.1f} {_shown(v)}" for v in watch]
+            wrong.append(scene.service.log()[-6000:])
+            wrong += [f"{change.at:.1f} {dict(change.quantities)}" for change in scene.changes]
+            wrong += [f"{version.received:.1f} {_shown(version)}" for version in watch]
         return wrong
 
 
-def _take(made: Scene, planned: Sequence[Span]) -> list[Span]:
+def _play(scene: Scene, planned: Sequence[Span]) -> list[Span]:
     """Lets the faults begin and end. Returns them with their times."""
     begun = time.monotonic()
     active: dict[str, tuple[ExitStack, float]] = {}
     spans = []
-    moments = [*((p.begin, True, p.kind) for p in planned), *((p.end, False, p.kind) for p in planned)]
+    moments = [(fault.begin, True, fault.kind) for fault in planned]
+    moments += [(fault.end, False, fault.kind) for fault in planned]
     try:
         for at, begins, kind in sorted(moments):
             time.sleep(max(0.0, begun + at - time.monotonic()))
             if begins:
                 stack = ExitStack()
                 active[kind] = stack, time.time()
-                stack.enter_context(FAULTS[kind](made))
+                stack.enter_context(FAULTS[kind](scene))
                 if kind != "nospace":
-                    made.change()
+                    scene.change()
             else:
                 stack, since = active.pop(kind)
                 stack.close()
@@ -58,25 +59,25 @@ def _take(made: Scene, planned: Sequence[Span]) -> list[Span]:
     return sorted(spans, key=lambda span: span.begin)
 
 
-def _judge(made: Scene, watch: NodeWatch, spans: Sequence[Span]) -> list[str]:
+def _judge(scene: Scene, watch: NodeWatch, spans: Sequence[Span]) -> list[str]:
     """Waits until the Node is right. Returns what was wrong, or wrong for too long."""
     end, within, wrong = max(span.end for span in spans), right_within(spans), []
     try:
-        wait_until(lambda: _right_since(watch, made, time.time() - SETTLED), within + SETTLED + 60, "right")
-        took = _right_at(watch, made) - end
+        wait_until(lambda: _right_since(watch, scene, time.time() - SETTLED), within + SETTLED + 60, "right")
+        took = _right_at(watch, scene) - end
         if took > within:
             wrong.append(f"right only after {took:.1f} s, not within {within:.1f}")
-        wait_until(lambda: made.s.cli("status").returncode == 0, MINUTE, "status finds nothing wrong", 2.0)
+        wait_until(lambda: scene.service.cli("status").returncode == 0, MINUTE, "status finds nothing wrong", 2.0)
     except TimeoutError as error:
-        wrong += [str(error), f"wanted {quantities(made.changes)}", made.s.cli("status").stdout]
-    if broken := broken_promise(watch.versions, made.changes, spans, time.time()):
+        wrong += [str(error), f"wanted {quantities(scene.changes)}", scene.service.cli("status").stdout]
+    if broken := broken_promise(watch.versions, scene.changes, spans, time.time()):
         wrong.append(str(broken))
     return wrong
 
 
-def _right_at(watch: NodeWatch, made: Scene) -> float:
+def _right_at(watch: NodeWatch, scene: Scene) -> float:
     """Since when the Node has been right; infinity if it is not right."""
-    wanted, right_at = quantities(made.changes), float("inf")
+    wanted, right_at = quantities(scene.changes), float("inf")
     for version in reversed(watch.versions):
         if version.type == "DELETED" or not is_right(version, wanted):
             break
@@ -84,9 +85,9 @@ def _right_at(watch: NodeWatch, made: Scene) -> float:
     return right_at
 
 
-def _right_since(watch: NodeWatch, made: Scene, moment: float) -> bool:
+def _right_since(watch: NodeWatch, scene: Scene, moment: float) -> bool:
     assert not watch.problems, watch.problems[0]
-    return _right_at(watch, made) <= moment
+    return _right_at(watch, scene) <= moment
 
 
 def _shown(version: Version) -> str:

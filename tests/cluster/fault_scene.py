@@ -31,10 +31,10 @@ MAX_AGE, REFRESH = 20.0, 8.0
 
 @dataclass
 class Scene:
-    """Everything that faults and changes act on. Created by scene()."""
+    """Everything that faults and changes act on. Created by prepared_scene()."""
 
     cluster: Cluster
-    s: Service
+    service: Service
     kubelet: Kubelet | None
     hook: Webhook | None
     numbers: dict[str, int] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Scene:
 
     @property
     def node(self) -> str:
-        return self.s.node
+        return self.service.node
 
     def note(self, *names: str) -> None:
         """Records the present quantities of these resources."""
@@ -61,9 +61,9 @@ class Scene:
         name = name or next(self.turns)
         self.numbers[name] += 1
         if name == DONGLE:
-            self.s.machine.plug(f"1-{self.numbers[name]}")
+            self.service.machine.plug(f"1-{self.numbers[name]}")
         else:
-            write_number(self.seats_folder if name == SEATS else self.s.folder / "pool", self.numbers[name])
+            write_number(self.seats_folder if name == SEATS else self.service.folder / "pool", self.numbers[name])
         self.note(name)
 
     def has_node(self) -> bool:
@@ -97,11 +97,11 @@ def runtime_not_ready(scene: Scene) -> Iterator[None]:
 @contextmanager
 def mount_over_folder(scene: Scene) -> Iterator[None]:
     """A mount hides the folder of the seats, and stays. The comparison of each minute finds it."""
-    over = scene.s.folder / "over"
+    over = scene.service.folder / "over"
     over.mkdir()
     scene.numbers[SEATS] *= 3
     write_number(over, scene.numbers[SEATS])
-    scene.s.machine.run("mount", "--bind", over, scene.seats_folder)
+    scene.service.machine.run("mount", "--bind", over, scene.seats_folder)
     scene.seats_folder = over
     scene.note(SEATS)
     yield
@@ -111,8 +111,8 @@ def mount_over_folder(scene: Scene) -> Iterator[None]:
 def inotify_used_up(scene: Scene) -> Iterator[None]:
     """No more files can be watched, and the folder of the pool is replaced."""
     set_limit(scene, 0)
-    folder = scene.s.folder / "pool"
-    folder.rename(scene.s.folder / f"old-{time.monotonic_ns()}")
+    folder = scene.service.folder / "pool"
+    folder.rename(scene.service.folder / f"old-{time.monotonic_ns()}")
     folder.mkdir()
     scene.change(POOL)
     yield
@@ -121,9 +121,9 @@ def inotify_used_up(scene: Scene) -> Iterator[None]:
 
 def set_limit(scene: Scene, number: int) -> None:
     """Sets a limit of the user namespace in which only the service runs."""
-    assert scene.s.process is not None
-    user = f"--user=/proc/{scene.s.process.pid}/ns/user"
-    scene.s.machine.run("nsenter", user, "sh", "-c", f"echo {number} >/proc/sys/user/max_inotify_instances")
+    assert scene.service.process is not None
+    user = f"--user=/proc/{scene.service.process.pid}/ns/user"
+    scene.service.machine.run("nsenter", user, "sh", "-c", f"echo {number} >/proc/sys/user/max_inotify_instances")
 
 
 @contextmanager
@@ -174,7 +174,7 @@ def second_agent(scene: Scene) -> Iterator[None]:
 def source_too_old(scene: Scene) -> Iterator[None]:
     """The file of FRESH is not written any more."""
     scene.refreshed.clear()
-    path = scene.s.folder / "fresh" / "number"
+    path = scene.service.folder / "fresh" / "number"
     scene.changes.append(Change(path.stat().st_mtime + MAX_AGE, {FRESH: None}))
     yield
     refresh(scene)
@@ -183,7 +183,7 @@ def source_too_old(scene: Scene) -> Iterator[None]:
 
 
 def refresh(scene: Scene) -> None:
-    os.utime(scene.s.folder / "fresh" / "number")
+    os.utime(scene.service.folder / "fresh" / "number")
 
 
 @contextmanager
@@ -233,7 +233,7 @@ def resources(folder: Path, fresh: bool = False) -> str:
 
 
 @contextmanager
-def scene(cluster: Cluster, kinds: Collection[str]) -> Iterator[Scene]:
+def prepared_scene(cluster: Cluster, kinds: Collection[str]) -> Iterator[Scene]:
     """What these kinds of faults need, with everything published and True. The service runs."""
     with ExitStack() as stack:
         beside = stack.enter_context(kubelet(cluster)) if "runtime" in kinds else None
@@ -257,11 +257,11 @@ def scene(cluster: Cluster, kinds: Collection[str]) -> Iterator[Scene]:
 def _prepare(scene: Scene, fresh: bool) -> None:
     scene.numbers = {DONGLE: 2, SEATS: 4, POOL: 5, **({FRESH: 3} if fresh else {})}
     for name in (SEATS, POOL, FRESH):
-        folder = scene.s.folder / name.partition("/")[2]
+        folder = scene.service.folder / name.partition("/")[2]
         folder.mkdir()
         write_number(folder, scene.numbers.get(name, 0))
-    scene.seats_folder = scene.s.folder / "seats"
-    scene.s.configure(resources(scene.s.folder, fresh))
+    scene.seats_folder = scene.service.folder / "seats"
+    scene.service.configure(resources(scene.service.folder, fresh))
     scene.refreshed.set()
 
 

@@ -17,6 +17,7 @@ from tests.cluster.credentials import Authority, kubeconfig, node_user
 from tests.cluster.proxy import Exchange, Proxy
 from tests.cluster.service import Service
 from tests.cluster.test_fleet import fleet
+from tests.support.nodes import UID
 from tests.support.server import serve
 from tests.support.tls import answers, certificate, closes_after_client_hello, plain_http, serve_tls
 from tests.unit.node.test_tls import script
@@ -94,14 +95,14 @@ def test_every_version_distinguishes_a_failed_guard_from_a_rejection(
     assert "rejected the credentials" in s.cli("apply", status=3).stderr
 
 
-_ASK = """
+_ASK = f"""
 import sys
 sys.path.insert(0, sys.argv[1])
 from capacityd.model.errors import NodeError
 from capacityd.model.node import Patch
 from capacityd.node.client import Client
 from capacityd.node.kubeconfig import load
-patch = Patch("uid", "1")
+patch = Patch("{UID}", "1")
 for path in sys.argv[2:]:
     client = Client(load(path))
     for ask in (client.review_self, lambda: client.read_node("n1"), lambda: client.patch_node_status("n1", patch)):

@@ -20,7 +20,7 @@ from tests.cluster.test_fleet import fleet
 from tests.support.nodes import UID
 from tests.support.server import serve
 from tests.support.tls import answers, certificate, closes_after_client_hello, plain_http, serve_tls
-from tests.unit.node.test_tls import script
+from tests.unit.node.test_api_node import respond
 
 # All versions with the newest urllib3, and the oldest version with the old urllib3. tests.cluster.matrix has the
 # other pairs. The mark whole excludes all but the oldest and the newest pair from `make ci`.
@@ -119,10 +119,10 @@ def test_every_version_explains_tls_errors(tmp_path: Path, python: Path) -> None
     expired = certificate(authority, "expired", days=-1)
     named = certificate(authority, "named", names="DNS:elsewhere.example")
     faults = {
-        "Is the certificate-authority in the same file": answers(script, other.server()),
-        "certificate has expired": answers(script, expired),
-        "presented a certificate for other names": answers(script, named),
-        "rejected the client certificate": answers(script, authority.server(), other.ca_file),
+        "Is the certificate-authority in the same file": answers(respond, other.server()),
+        "certificate has expired": answers(respond, expired),
+        "presented a certificate for other names": answers(respond, named),
+        "rejected the client certificate": answers(respond, authority.server(), other.ca_file),
         "closed the connection during": closes_after_client_hello,
         "TLS failed (WRONG_VERSION_NUMBER)": plain_http,
     }
@@ -146,7 +146,7 @@ def test_every_version_uses_the_proxy_of_the_kubeconfig_only(tmp_path: Path, pyt
     """Newer versions also use HTTPS_PROXY and NO_PROXY from the environment."""
     path = tmp_path / "kubelet.conf"
     command: list[str | Path] = [python, "-I", "-c", _ASK, AGENT, path]
-    with serve(script) as server:
+    with serve(respond) as server:
         for proxy in (None, server.url):
             # No server has this address. The proxy answers in its place.
             document = json.loads(kubeconfig("http://192.0.2.1:1" if proxy else server.url, Path("/dev/null"), {}))

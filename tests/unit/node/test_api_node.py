@@ -63,6 +63,11 @@ def script(
     return follow
 
 
+def respond(request: Request) -> bytes:
+    """The response to each request of the kubelet of n1, but those for an Event."""
+    return ME if request.method == "POST" else NODE
+
+
 STATE = node_state(node())
 USES: list[Callable[[Node], object]] = [
     lambda opened: opened.read(),

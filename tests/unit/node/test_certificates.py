@@ -12,12 +12,8 @@ import pytest
 from capacityd.model.errors import NodeUnauthorized
 from capacityd.node import Machine, open_node
 from tests.clientgo.certificates import CASES, serve
-from tests.support.nodes import node
-from tests.support.server import Request, answer, review
-
-
-def script(request: Request) -> bytes:
-    return review("system:node:n1") if request.method == "POST" else answer(200, node(capacity={"cpu": "4"}))
+from tests.support.server import Request
+from tests.unit.node.test_api_node import respond
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -26,7 +22,7 @@ def test_a_server_is_accepted_or_refused_as_by_go(tmp_path: Path, name: str) -> 
 
     def listen(request: Request) -> bytes:
         requests.append(request)
-        return script(request)
+        return respond(request)
 
     case = CASES[name]
     with serve(case, tmp_path, listen) as (_, path):
@@ -50,7 +46,7 @@ def test_a_server_is_accepted_or_refused_as_by_go(tmp_path: Path, name: str) -> 
     ],
 )
 def test_a_refused_certificate_has_its_message(tmp_path: Path, name: str, message: str) -> None:
-    with serve(CASES[name], tmp_path, script) as (_, path), pytest.raises(NodeUnauthorized, match=message):
+    with serve(CASES[name], tmp_path, respond) as (_, path), pytest.raises(NodeUnauthorized, match=message):
         open_node(str(path), None, Machine("host", None)).read()
 
 
@@ -60,7 +56,7 @@ def test_the_authority_that_fits_is_remembered(tmp_path: Path) -> None:
 
     def listen(request: Request) -> bytes:
         requests.append(request)
-        return script(request)
+        return respond(request)
 
     with serve(CASES["both without identifiers"], tmp_path, listen) as (server, path):
         opened = open_node(str(path), None, Machine("host", None))

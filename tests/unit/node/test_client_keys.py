@@ -14,7 +14,7 @@ from capacityd.node.tls import tls_context
 from tests.clientgo.certificates import CA, IDENTIFIERS, Maker
 from tests.cluster.credentials import kubeconfig
 from tests.support.tls import answers, serve_tls
-from tests.unit.node.test_certificates import script
+from tests.unit.node.test_api_node import respond
 
 ALGORITHMS = {
     "RSA": ("genpkey", "-algorithm", "RSA"),
@@ -70,7 +70,7 @@ def test_a_client_presents_its_whole_chain(tmp_path: Path) -> None:
     client = maker.issue("/CN=x", IDENTIFIERS, intermediate)
     server = maker.leaf(root)
     user = {"client-certificate": str(tmp_path / "client.pem"), "client-key": str(client.key)}
-    with serve_tls(answers(script, (server.certificate, server.key), root.certificate)) as running:
+    with serve_tls(answers(respond, (server.certificate, server.key), root.certificate)) as running:
         (tmp_path / "kubeconfig").write_text(kubeconfig(running.url, root.certificate, user))
         (tmp_path / "client.pem").write_text(client.pem + intermediate.pem)
         assert open_node(str(tmp_path / "kubeconfig"), None, Machine("host", None)).identify() == "n1"

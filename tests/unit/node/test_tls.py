@@ -18,13 +18,9 @@ from capacityd.node import Machine, open_node
 from tests.cluster.credentials import Authority, kubeconfig
 from tests.support import tls
 from tests.support.nodes import node
-from tests.support.server import Request, answer, read_request, review
+from tests.support.server import read_request
 from tests.support.tls import Behaviour, answers
-from tests.unit.node.test_api_node import USES
-
-
-def script(request: Request) -> bytes:
-    return review("system:node:n1") if request.method == "POST" else answer(200, node(capacity={"cpu": "4"}))
+from tests.unit.node.test_api_node import USES, respond
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +32,7 @@ Make = Callable[[Authority, Authority], Behaviour]
 # Each function gets the kubeconfig's authority and another authority.
 FAULTS: dict[str, tuple[Make, type[NodeError], str]] = {
     "refuses-us": (
-        lambda ours, other: answers(script, ours.server(), other.ca_file),
+        lambda ours, other: answers(respond, ours.server(), other.ca_file),
         NodeUnauthorized,
         "rejected the client certificate",
     ),
@@ -53,7 +49,7 @@ def test_a_fault_of_tls_is_an_error_and_the_next_request_succeeds(tmp_path: Path
     pem = str(authority.client("system:node:n1", ["system:nodes"], tmp_path / "client.pem"))
     user = {"client-certificate": pem, "client-key": pem}
     make, kind, message = FAULTS[fault]
-    good, bad = answers(script, authority.server()), make(authority, other)
+    good, bad = answers(respond, authority.server()), make(authority, other)
     with tls.serve_tls(bad) as server:
         path = tmp_path / "kubelet.conf"
         path.write_text(kubeconfig(server.url, authority.ca_file, user))
@@ -85,7 +81,7 @@ def test_a_connection_whose_response_ended_early_is_not_used_again(authority: Au
         with context.wrap_socket(connection, server_side=True) as tls_connection:
             request = read_request(tls_connection.makefile("rb"))
             assert request
-            response = script(request) if request.method == "POST" else next(responses)
+            response = respond(request) if request.method == "POST" else next(responses)
             tls_connection.sendall(response)
             if response == half:
                 tls_connection.unwrap()  # waits until the client ends the connection as well

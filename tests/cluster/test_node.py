@@ -139,7 +139,7 @@ def test_another_nodes_node_is_refused(cluster: Cluster, node: str, kubernetes: 
             asked.read_node(node)
     else:
         assert asked.read_node(node).name == node
-    with pytest.raises(NodeUnauthorized, match=f'{denied}patch nodes/status of Node "{node}" .HTTP 403.: a kubelet\'s'):
+    with pytest.raises(NodeUnauthorized, match=f'may not patch nodes/status of Node "{node}" .HTTP 403.: a kubelet\'s'):
         asked.patch_node_status(node, Patch("uid", "1", capacity={NAME: 1}))
     with pytest.raises(NodeUnauthorized, match=f'node_name is "{node}", but the credentials belong to Node "{mine}"'):
         opened(cluster.kubeconfig(node_user(mine)), node).read()

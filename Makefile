@@ -15,9 +15,9 @@ test := $(run) ca-certificates ethtool go-md2man groff-base linux-libc-dev man-d
 	python3-prometheus-client python3-shtab python3-venv python3-wcwidth systemd udev util-linux zsh \
 	$(if $(shell command -v go),,golang-go)
 # To build the .deb and a release, and to test them.
-deb := $(run) build-essential debhelper dh-python dpkg-dev go-md2man python3-hypothesis python3-prometheus-client python3-pytest \
-	python3-shtab
-release := $(deb) git gnupg gpgv python3-venv reprepro
+deb := $(run) build-essential debhelper dh-python dpkg-dev git go-md2man python3-hypothesis python3-prometheus-client \
+	python3-pytest python3-shtab
+release := $(deb) gnupg gpgv python3-venv reprepro
 package := $(release) debian-archive-keyring e2fsprogs mmdebstrap
 # To create and run a virtual machine (tests/machine), and to make the trees of the corpus bootable.
 machine := $(package) qemu-system-x86

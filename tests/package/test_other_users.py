@@ -126,10 +126,12 @@ def test_an_ordinary_user_has_nothing_run_and_changes_no_number(fresh: Machine, 
         text += f'[resources."example.com/run-{number}"]\nexec = {{ command = {command} }}\n'
     for name, path in LINKS.items():
         text += f'[resources."example.com/{name}"]\nfile = {{ path = "{path}" }}\n'
+    text += f'[resources."example.com/role"]\nwhen = {{ path = "{LINKS["symbolic"]}" }}\nstatic = {{ quantity = 1 }}\n'
     fresh.run(*AS_USER, ATTACK, status=None)
     fresh.write("/etc/capacityd/conf.d/60-attacked.toml", text)
     fresh.run("systemctl", "enable", "--now", UNIT)
-    unknown = [f"example.com/run-{number}" for number in range(len(ATTACKED))] + [f"example.com/{n}" for n in LINKS]
+    names = [*(f"run-{number}" for number in range(len(ATTACKED))), *LINKS, "role"]
+    unknown = [f"example.com/{name}" for name in names]
     expected = {"example.com/seats": 7, **dict.fromkeys(unknown, "unknown")}
     fresh.wait_for_readings(expected)
     fresh.run(*AS_USER, ATTACK, status=None)

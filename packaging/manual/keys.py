@@ -9,7 +9,7 @@ from markdown import escaped, table, terms
 
 from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES, WHEN_KEYS, Fact
 from capacityd.detectors import detector_names, load_detector
-from capacityd.schema.device import Detector, DeviceDetector
+from capacityd.schema.device import SUBSYSTEM, Detector, DeviceDetector
 from capacityd.schema.setting_types import Setting
 from capacityd.schema.toml_values import toml_value
 from capacityd.schema.units import UNITS
@@ -56,7 +56,7 @@ def _keys_of(detector: Detector) -> Iterator[tuple[str, str, str, str]]:
     if isinstance(detector, DeviceDetector):
         for key, k in detector.keys.items():
             default = detector.defaults.get(key)
-            needed = "; needed" if detector.required_subsystem and detector.required_subsystem.key == key else ""
+            needed = "; needed" if detector.find_in and key == SUBSYSTEM else ""
             yield key, _type(k.kind), "" if default is None else toml_value(default), k.about + needed
     else:
         for key, s in detector.settings.items():

@@ -32,6 +32,7 @@ from capacityd.host.recording.recorder import Recorder
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.host import Host
 from capacityd.schema.config import Resource
+from capacityd.schema.device import SUBSYSTEM
 from capacityd.schema.value_types import Amount, Choice, Flag, Kind
 from tests.corpus.described import machines, resources, resources_of_page
 from tests.support.forked import run_alone
@@ -145,7 +146,7 @@ def lowered(before: DeviceListing, after: DeviceListing) -> Iterator[str]:
 def _of_each_key() -> Iterator[Resource]:
     """Yields a resource for each key of each detector in DETECTORS."""
     for detector in DETECTORS:
-        scope = {"subsystem": [*SUBSYSTEMS]} if detector.required_subsystem else {}
+        scope = {SUBSYSTEM: [*SUBSYSTEMS]} if detector.find_in else {}
         for key, one in detector.keys.items():
             if isinstance(one.kind, Amount):
                 yield resource(detector.name, scope, measure=key)
@@ -248,7 +249,7 @@ def _disagreements(host: Host, listing: DeviceListing) -> Iterator[str]:
     detector = listing.detector
     kinds = {entry.kind_selector.toml: entry.kind_selector for entry in listing.entries if entry.kind_selector.toml}
     for kind in kinds.values():
-        if detector.required_subsystem and not isinstance(kind.table.get(detector.required_subsystem.key), str):
+        if detector.find_in and not isinstance(kind.table.get(SUBSYSTEM), str):
             continue
         came = outcome(read_resource(resource(detector.name, kind.table), host, "n"))
         missing_others = listing.error and kind.count is None  # they may belong to a subsystem that probe does not read

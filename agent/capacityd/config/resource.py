@@ -146,7 +146,7 @@ def _measure_type(measure: object, detector: DeviceDetector, place: Place) -> Am
     table, dot, name = measure.partition(".")  # attributes.NAME or properties.NAME
     if not dot or table not in NAME_TABLES:
         valid = ["count", *detector.measures]
-        if detector.required_subsystem:  # udev has no measures of its own, so the message suggests these
+        if detector.find_in:  # udev has no measures of its own, so the message suggests these
             valid += ["attributes.NAME", "properties.NAME"]
         place.report("measure", f'unknown measure "{measure}"; {expected(measure, valid)}')
         return None

@@ -10,7 +10,7 @@ from functools import partial
 from capacityd.config.keys import RESOURCE_KEYS, WHEN_KEYS, Fact
 from capacityd.config.problems import Place, expected
 from capacityd.schema.config import Table
-from capacityd.schema.device import DeviceDetector, ValueDetector
+from capacityd.schema.device import SUBSYSTEM, DeviceDetector, ValueDetector
 from capacityd.schema.matchers import OR, GlobMatcher, KeyMatcher
 from capacityd.schema.setting_types import SettingValue
 from capacityd.schema.toml_values import describe_toml_value
@@ -54,9 +54,8 @@ def detector_tables(raw: object, detector: DeviceDetector, place: Place) -> tupl
     for table_place, table in _tables(raw, detector.name, place=place, example=_example(detector)):
         defaults = {key: default for key, default in detector.defaults.items() if key not in table}
         tables.append(_device_table({**defaults, **table}, detector, table_place))
-        if detector.required_subsystem and detector.required_subsystem.key not in table:
-            required = detector.required_subsystem.key
-            table_place.report(required, f"is required ({detector.keys[required].about})")
+        if detector.find_in and SUBSYSTEM not in table:
+            table_place.report(SUBSYSTEM, f"is required ({detector.keys[SUBSYSTEM].about})")
     return tuple(tables)
 
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from capacityd.model.errors import AmbiguousValue, HostError
 from capacityd.model.host import Host, link_name, uevent_value
-from capacityd.schema.device import Device, DeviceDetector, DeviceKey, RequiredSubsystem
+from capacityd.schema.device import Device, DeviceDetector, DeviceKey
 from capacityd.schema.matchers import Value
 from capacityd.schema.mistakes import NOT_EXACT_NAME, NOT_IN_DEV, PATH_INSTEAD_OF_NAME, SEPARATED_BY_BAR
 from capacityd.schema.value_types import Text
@@ -138,6 +138,7 @@ DETECTOR = DeviceDetector(
     },
     identifying_keys=("subsystem", "name"),
     model_keys=("subsystem", "devtype"),
-    required_subsystem=RequiredSubsystem(key="subsystem", find_in=find_in, hint_if_none=_subsystems_hint),
+    find_in=find_in,
+    hint_if_none=_subsystems_hint,
     shown_by_default=False,
 )

@@ -20,7 +20,7 @@ from capacityd.model.quantity import countable
 from capacityd.model.quoting import how_to_see
 from capacityd.model.reading import Absent, Contribution, Quantity, Reading, Unknown
 from capacityd.schema.config import Resource
-from capacityd.schema.device import Device, DeviceDetector, ValueDetector
+from capacityd.schema.device import SUBSYSTEM, Device, DeviceDetector, ValueDetector
 from capacityd.schema.matchers import Value, is_missing
 
 _MAX_ATTEMPTS = 3
@@ -103,9 +103,8 @@ def _read_devices_once(
     resource: Resource, detector: DeviceDetector, host: Host, *, is_last_attempt: bool, explain: bool
 ) -> Reading:
     """Reads the devices in one attempt. Raises _DisappearedError, except in the last attempt."""
-    required = detector.required_subsystem  # if not None, only the subsystems that the configuration names are searched
-    subsystems = resource.texts_for(required.key) if required else ()
-    candidates = required.find_in(host, subsystems) if required else detector.find(host)
+    subsystems = resource.texts_for(SUBSYSTEM) if detector.find_in else ()
+    candidates = detector.find_in(host, subsystems) if detector.find_in else detector.find(host)
     contributions: list[Contribution] = []
     shares: list[int] = []  # of the devices in contributions, in base units
     matches: list[Match] = []  # only for the explanation
@@ -155,8 +154,7 @@ def _why_none(detector: DeviceDetector, host: Host, *, subsystems: Sequence[str]
     searched = " ".join((detector.name, *subsystems))
     if total:
         return f"none of {total} {searched} devices matches"
-    hint = detector.required_subsystem.hint_if_none(host, subsystems) if detector.required_subsystem else ""
-    return f"the machine has no {searched} device{hint}"
+    return f"the machine has no {searched} device{detector.hint_if_none(host, subsystems)}"
 
 
 def _cached_reader(

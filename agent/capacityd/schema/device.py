@@ -63,19 +63,8 @@ def is_system(_: Host, device: Device) -> Value:
     return device.read_system_devices().has(os.path.basename(device.path))
 
 
-@dataclass(frozen=True, slots=True)
-class RequiredSubsystem:
-    """A key that every table must contain. It lists the exact names of the udev subsystems to search.
-
-    Only these subsystems are enumerated, and only their events start a pass. Resource.texts_for() returns their names.
-    """
-
-    key: str
-    find_in: Callable[[Host, Collection[str]], Iterable[Device]]
-    """Yields the candidates in the given subsystems."""
-    hint_if_none: Callable[[Host, Collection[str]], str] = lambda _host, _subsystems: ""
-    """Called if no device is in the given subsystems. Returns the end of a message, which says which subsystem to write
-    instead; "" if that is unknown."""
+SUBSYSTEM = "subsystem"
+"""The key that every table must contain if the detector has find_in(): the exact names of udev subsystems."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +93,12 @@ class DeviceDetector:
     """Events of the kernel without udev that start a pass."""
     system_events: frozenset[KernelEvents] = frozenset()
     """Further events of the kernel, which start a pass if a resource tests the key `system`."""
-    required_subsystem: RequiredSubsystem | None = None
-    """The key that limits the enumeration to some subsystems. None: the detector always enumerates all devices."""
+    find_in: Callable[[Host, Collection[str]], Iterable[Device]] | None = None
+    """Yields the candidates in these subsystems. Then every table must name subsystems with the key SUBSYSTEM, and only
+    their events start a pass. None: the detector always enumerates all devices."""
+    hint_if_none: Callable[[Host, Collection[str]], str] = lambda _host, _subsystems: ""
+    """Called if no device is in these subsystems. Returns the end of a message, which says which subsystem to write
+    instead; "" if that is unknown."""
     vendor_name_key: str | None = None
     """The key with the vendor's name, for `devices`. None: only udev's hardware database has a name."""
     model_name_key: str | None = None

@@ -18,7 +18,7 @@ from capacityd.model.options import Selection
 from capacityd.model.reasons import KernelEvents, PassReason
 from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
 from capacityd.schema.config import Config
-from capacityd.schema.device import DeviceDetector
+from capacityd.schema.device import SUBSYSTEM, DeviceDetector
 from capacityd.worker import journal, runtime_files, send_message
 from capacityd.worker.runtime_files import CheckedConfig
 
@@ -84,8 +84,7 @@ def service_config(config: Config, selection: Selection) -> ServiceConfig:
         files |= dict.fromkeys(resource.when_paths, PassReason.FILE)
         detector = load_detector(resource.detector)
         if isinstance(detector, DeviceDetector):
-            required = detector.required_subsystem
-            named = resource.texts_for(required.key) if required else ()  # the subsystems that the resource names
+            named = resource.texts_for(SUBSYSTEM) if detector.find_in else ()
             subsystems |= {*detector.udev_subsystems, *named}
             kernel |= detector.kernel_events
             if resource.has_test("system"):

@@ -22,9 +22,7 @@ from tests.support.reachable import make_reachable
 from tests.support.readings import device_detectors, event_sources, resource
 
 
-@pytest.mark.parametrize(
-    "detector", [detector.name for detector in device_detectors() if not detector.required_subsystem]
-)
+@pytest.mark.parametrize("detector", [detector.name for detector in device_detectors() if not detector.find_in])
 def test_every_device_detector_has_event_sources(detector: str) -> None:
     """The test of each detector checks which ones."""
     assert event_sources(detector) != (set(), set())

@@ -5,7 +5,8 @@ two connections is missed. If the Node does not exist, the API server first send
 Source: Semantics for watch, kubernetes.io/docs/reference/using-api/api-concepts.
 
 The resident process replaces a watcher that writes no line for a while. So the watcher writes a sign of life when it
-begins to connect, after each event (the API server sends a bookmark each minute), and during a pause.
+begins to connect, after each bookmark, which an API server sends each minute, and now and then for other events and
+during a pause.
 """
 
 from __future__ import annotations
@@ -29,8 +30,7 @@ LONG_CONNECTION = 5.0
 
 _STDOUT = 1  # file descriptor
 _LEAST_SHARE = 2 / 3  # the shortest random pause, as a share of the longest pause
-_PAUSE_SIGN_PERIOD = 30.0  # seconds between two signs of life during a pause
-_LEAST_SIGN_PERIOD = 1.0  # seconds; many events wake the resident process at most once in this period
+_SIGN_PERIOD = 30.0  # seconds between two signs of life, unless the server or a new connection is a reason for one
 _NO_NODE = ""  # the fingerprint of a Node that does not exist
 
 
@@ -62,7 +62,7 @@ class Watcher:
         """Watches until the server ends the connection. Raises WatchFailure."""
         if self._context is None and urlsplit(self._target.server).scheme == "https":
             self._context = context_of(self._target)
-        self._show_life()
+        self._write("")
         connection = Connection(self._target, self._context)
         try:
             while (line := connection.next_line()) is not None:
@@ -89,7 +89,7 @@ class Watcher:
         if is_first:
             self._seen_at = time.monotonic()
         if seen is None:
-            self._show_life()
+            self._write("")
         else:
             self._send("NodeSeen", repeat=is_first, fingerprint=seen)
 
@@ -113,7 +113,7 @@ class Watcher:
         until = now + random.uniform(longest * _LEAST_SHARE, longest)  # noqa: S311  # jitter is no secret
         while (seconds := until - time.monotonic()) > 0:
             self._show_life()
-            time.sleep(min(seconds, _PAUSE_SIGN_PERIOD))
+            time.sleep(min(seconds, _SIGN_PERIOD))
 
     def _report_failure(self, failure: WatchFailure) -> None:
         reason = f"{self._target.api_server} {failure.reason}"
@@ -132,8 +132,8 @@ class Watcher:
         self._last_sent = line
 
     def _show_life(self) -> None:
-        """Writes an empty line, unless another line was written a moment ago."""
-        if time.monotonic() - self._wrote_at >= _LEAST_SIGN_PERIOD:
+        """Writes an empty line, unless another line was written within _SIGN_PERIOD. Each line wakes the service."""
+        if time.monotonic() - self._wrote_at >= _SIGN_PERIOD:
             self._write("")
 
     def _write(self, line: str) -> None:

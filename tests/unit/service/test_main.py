@@ -238,16 +238,20 @@ def test_a_resume_starts_a_pass(running: Running) -> None:
     assert running.ran(3)[2:] == ["reconcile resume"]
 
 
-def test_a_pass_without_a_result_is_logged_and_retried(running: Running) -> None:
-    running.stub(reconcile="""echo '["Probed", {}]'; exit 1""")
-    running.start()
+@pytest.mark.parametrize(
+    ("before", "fails", "message"),
+    [("", "exit 1", "exited without a result"), (_LITTLE_TIME, "exec sleep 60", "exceeded its timeout of 1 s")],
+)
+def test_a_pass_that_fails_is_logged_and_retried(running: Running, before: str, fails: str, message: str) -> None:
+    """The worker ends, or hangs and is killed."""
+    running.stub(reconcile=f"""echo '["Probed", {{}}]'; {fails}""")
+    running.start(before)
     assert running.ran(3)[:3] == ["check start", "reconcile start", "reconcile timer"]
     running.stub()
-    running.await_line("READY=1")
     running.await_line("STATUS=1 of 1")
     status, errors = running.end()
     assert status == 0
-    assert errors.count("the reconcile worker exited without a result; retrying") == 1
+    assert errors.count(f"the reconcile worker {message}; retrying") == 1
     assert errors.count("recovered") == 1
 
 
@@ -261,18 +265,6 @@ def test_what_a_pass_leaves_reaches_the_next_worker_unless_a_pass_is_lost(runnin
     running.stub(reconcile="exit 1")
     running.signal(signal.SIGHUP)
     assert running.ran(5)[2:] == [f"check configuration {long}", f"reconcile configuration {long}", "reconcile timer"]
-
-
-def test_a_worker_that_hangs_is_killed_and_the_pass_retried(running: Running) -> None:
-    running.stub(reconcile="""echo '["Probed", {}]'; exec sleep 60""")
-    running.start(_LITTLE_TIME)
-    assert running.ran(3)[:3] == ["check start", "reconcile start", "reconcile timer"]
-    running.stub()
-    running.await_line("STATUS=1 of 1")
-    status, errors = running.end()
-    assert status == 0
-    assert errors.count("the reconcile worker exceeded its timeout of 1 s; retrying") == 1
-    assert errors.count("recovered") == 1
 
 
 def test_a_worker_that_cannot_be_started_is_logged_and_retried(running: Running) -> None:

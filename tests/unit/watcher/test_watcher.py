@@ -91,7 +91,7 @@ def test_a_node_that_does_not_exist_yet_is_seen_when_it_is_created(server: Watch
 
 def test_only_whole_events_are_signs_of_life(server: WatchServer) -> None:
     """The service ends a watcher that shows none, such as one whose response drips."""
-    with watching(target_of(server), _LEAST_SIGN_PERIOD=0.0) as watcher:
+    with watching(target_of(server), _SIGN_PERIOD=0.0) as watcher:
         stream = server.accept()
         watcher.wait(lambda: watcher.signs == 1, "it connects")
         stream.begin()
@@ -109,7 +109,7 @@ def test_only_whole_events_are_signs_of_life(server: WatchServer) -> None:
 
 def test_a_watcher_that_pauses_shows_that_it_lives(server: WatchServer) -> None:
     server.refuse = lambda _: failure(429, "later", headers="Retry-After: 50\r\n")
-    with watching(target_of(server), _LEAST_SIGN_PERIOD=0.0, _PAUSE_SIGN_PERIOD=0.1) as watcher:
+    with watching(target_of(server), _SIGN_PERIOD=0.1) as watcher:
         watcher.wait_not_watched()
         watcher.wait(lambda: watcher.signs >= 5, "it shows that it lives")
 

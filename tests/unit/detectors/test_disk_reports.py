@@ -62,6 +62,13 @@ def behind_raid(*names: str, wwid: str = "eui.00193c0000000000", **properties: s
     ]
 
 
+def twice() -> list[Recording]:
+    """Returns a disk that a virtual machine has twice, on one SCSI host, and the device of multipathd."""
+    at = "/sys/devices/pci0000:00/0000:00:01.1/virtio6/host0/target0:0:0/0:0:0:{0}"
+    paths = [disk(f"sd{x}", at.format(n), number=f"8:{16 * n}", holders=["dm-0"]) for n, x in enumerate("ab")]
+    return [*paths, stacked("dm-0", ["sda", "sdb"], dm=("mpatha", "mpath-0QEMU_QEMU_HARDDISK_disk1"))]
+
+
 def vmware(name: str, target: int) -> Recording:
     at = f"/sys/devices/pci0000:00/0000:00:10.0/host2/target2:0:{target}/2:0:{target}:0"
     return disk(name, at, 10**9, number=f"8:{16 * target}", of_device={"vendor": "VMware", "model": "Virtual disk"})
@@ -85,6 +92,7 @@ HARDWARE = {
         ],
         "sdy",
     ),
+    "twice": (twice(), "sda"),
     "rbd": ([stacked("rbd0", number="252:0"), disk("rbd1", "/sys/devices/rbd/1", number="252:16")], ""),
     "namespaces": ([namespace(0, 1, "eui.00a1"), namespace(0, 2, "eui.00a2")], "nvme0n1 nvme0n2"),
     "two-controllers": ([namespace(4, 18, "eui.00a1"), namespace(6, 2, "eui.00a1")], "nvme4n18"),

@@ -114,7 +114,7 @@ def test_a_token_that_is_not_bound_to_the_node(cluster: Cluster, s: Service, bou
     cluster.kubeconfig("account", s.kubeconfig, token=token)
     act_as_node(s)
     message = s.cli("apply", status=3).stderr
-    assert "this needs Kubernetes 1.36 or later" in message
+    assert "This needs Kubernetes 1.36 or later" in message
     assert "bound to this Node" in message
     assert s.capacity() is None
 
@@ -127,5 +127,5 @@ def test_without_the_rights(cluster: Cluster) -> None:
         cluster.kubeconfig("plain", s.kubeconfig, credentials="certificate")
         act_as_node(s)
         message = s.cli("apply", status=3).stderr
-    assert "this needs Kubernetes 1.36 or later" in message
+    assert "This needs Kubernetes 1.36 or later" in message
     assert 'use identity.yaml, and remove "as"' in message

@@ -11,8 +11,9 @@ from tests.support.forked import run_alone
 PROGRAM = """
 import json, select, subprocess, sys
 from capacityd.model.reasons import KernelEvents
-from capacityd.service.event_sources import _OPENERS
-source = _OPENERS[KernelEvents(sys.argv[1])]()
+from capacityd.service.kernel_events import TABLES, NetlinkEvents, TableEvents
+kind = KernelEvents(sys.argv[1])
+source = TableEvents(TABLES[kind]) if kind in TABLES else NetlinkEvents([kind])
 poll = select.poll()
 poll.register(source.fileno(), select.POLLIN)
 received = []

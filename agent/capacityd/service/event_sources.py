@@ -13,14 +13,12 @@ from functools import partial
 from typing import TypeAlias
 
 from capacityd.linux.clock import suspended_seconds
-from capacityd.linux.mountinfo import MOUNT_TABLE
 from capacityd.linux.systemd import EntryKind, Priority, log
 from capacityd.model.messages import ServiceConfig
-from capacityd.model.reasons import KernelEvents, PassReason
+from capacityd.model.reasons import PassReason
 from capacityd.service.clock_events import ClockEvents
 from capacityd.service.file_events import FileEvents
-from capacityd.service.netlink_events import NetlinkEvents
-from capacityd.service.table_events import SWAPS, TableEvents
+from capacityd.service.kernel_events import GROUPS, TABLES, NetlinkEvents, TableEvents
 from capacityd.service.udev_events import UdevEvents
 
 Source: TypeAlias = UdevEvents | NetlinkEvents | TableEvents | FileEvents | ClockEvents
@@ -28,13 +26,6 @@ Source: TypeAlias = UdevEvents | NetlinkEvents | TableEvents | FileEvents | Cloc
 UDEV = "/run/udev/control"
 """A socket that exists while udev runs."""
 
-_OPENERS: dict[KernelEvents, Callable[[], Source]] = {
-    KernelEvents.LINKS: partial(NetlinkEvents, KernelEvents.LINKS),
-    KernelEvents.ADDRESSES: partial(NetlinkEvents, KernelEvents.ADDRESSES),
-    KernelEvents.ROUTES: partial(NetlinkEvents, KernelEvents.ROUTES),
-    KernelEvents.MOUNTS: partial(TableEvents, MOUNT_TABLE),
-    KernelEvents.SWAPS: partial(TableEvents, SWAPS),
-}
 _LINKS_OF_UDEV = frozenset({"net"})
 """Subsystems whose events are about network links. Each pod causes some of these events."""
 _MIN_SUSPEND = 5.0  # seconds; connections survive a shorter suspend
@@ -112,9 +103,11 @@ class EventSources:
             yield partial(UdevEvents, links, PassReason.KERNEL)
         if devices := set(config.subsystems) - _LINKS_OF_UDEV:
             yield partial(UdevEvents, devices, PassReason.DEVICES)
-        for kind in config.kernel:
-            if kind is not KernelEvents.SWAPS or os.path.exists(SWAPS):  # the kernel may be built without swap
-                yield _OPENERS[kind]
+        if network := GROUPS.keys() & config.kernel:
+            yield partial(NetlinkEvents, network)
+        for kind in TABLES.keys() & config.kernel:
+            if os.path.exists(TABLES[kind]):
+                yield partial(TableEvents, TABLES[kind])
         yield partial(FileEvents, self._files())
 
     def filenos(self) -> Collection[int]:

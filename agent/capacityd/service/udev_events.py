@@ -15,7 +15,7 @@ from typing import Any
 import pyudev
 
 from capacityd.model.reasons import PassReason
-from capacityd.service.netlink_events import read_all
+from capacityd.service.kernel_events import read_all
 
 
 class UdevEvents:

@@ -27,7 +27,7 @@ from capacityd.model.reasons import KernelEvents, PassReason
 from capacityd.service import event_sources
 from capacityd.service.event_sources import EventSources, Signals
 from capacityd.service.file_events import FileEvents
-from capacityd.service.netlink_events import NetlinkEvents
+from capacityd.service.kernel_events import TABLES, NetlinkEvents
 from capacityd.service.udev_events import UdevEvents
 from tests import ROOT
 from tests.cluster.netlink import UdevSender
@@ -199,7 +199,7 @@ def test_a_kernel_without_swap_lacks_no_event_source(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, exists: bool
 ) -> None:
     if not exists:
-        monkeypatch.setattr(event_sources, "SWAPS", str(tmp_path / "swaps"))
+        monkeypatch.setitem(TABLES, KernelEvents.SWAPS, str(tmp_path / "swaps"))
     errors: list[Sequence[str]] = []
     sources = EventSources(errors.append)
     clock_only = len(sources.filenos())

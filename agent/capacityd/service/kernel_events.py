@@ -1,10 +1,18 @@
-"""Notices changes of the network with rtnetlink(7). Each message is an event; its content is not parsed."""
+"""Notices changes of the network with rtnetlink(7), and of mounts and swap areas by two tables in /proc.
+
+Nothing is parsed: each message is an event, and the tables are not read. The kernel reports a change of a table as an
+exceptional condition of the file (proc_pid_mountinfo(5)).
+"""
 
 from __future__ import annotations
 
 import errno
+import os
+import select
 import socket
+from collections.abc import Iterable
 
+from capacityd.linux.mountinfo import MOUNT_TABLE
 from capacityd.model.reasons import KernelEvents, PassReason
 
 _MAX_READS = 4096
@@ -16,19 +24,26 @@ _ROUTES = 0x40 | 0x400  # RTMGRP_IPV4_ROUTE, RTMGRP_IPV6_ROUTE
 _RULES = 0x80 | 0x40000  # RTMGRP_IPV4_RULE, and the bit of RTNLGRP_IPV6_RULE
 _NEXT_HOPS = 1 << 31  # the bit of RTNLGRP_NEXTHOP
 
-_GROUPS = {
+GROUPS = {
     KernelEvents.LINKS: _LINKS,
     KernelEvents.ADDRESSES: _ADDRESSES,
     # When an address or a link goes away, the kernel removes its routes without a message about the routes.
     KernelEvents.ROUTES: _ROUTES | _RULES | _NEXT_HOPS | _ADDRESSES | _LINKS,
 }
+"""Kind of the events -> the groups of its messages."""
+
+TABLES = {KernelEvents.MOUNTS: MOUNT_TABLE, KernelEvents.SWAPS: "/proc/swaps"}
+"""Kind of the events -> path of the table. The table of swap areas is missing if the kernel was built without swap."""
 
 
 class NetlinkEvents:
     """Events of links, addresses or routes. Raises OSError."""
 
-    def __init__(self, kind: KernelEvents) -> None:
-        self._socket = _listen(_GROUPS[kind])
+    def __init__(self, kinds: Iterable[KernelEvents]) -> None:
+        groups = 0
+        for kind in kinds:
+            groups |= GROUPS[kind]
+        self._socket = _listen(groups)
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -39,6 +54,34 @@ class NetlinkEvents:
 
     def close(self) -> None:
         self._socket.close()
+
+
+class TableEvents:
+    """Changes of the table at this path. Raises OSError."""
+
+    def __init__(self, path: str) -> None:
+        self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._epoll = select.epoll()
+        except OSError:
+            os.close(self._file)
+            raise
+        self._epoll.register(self._file, select.EPOLLPRI | select.EPOLLERR)  # not EPOLLIN: the file is always readable
+
+    def fileno(self) -> int:
+        return self._epoll.fileno()
+
+    def drain(self) -> set[PassReason]:
+        """Clears the event, and returns the reason for a pass. Call it only if poll() reports fileno() as readable.
+
+        That poll() has already taken the event from the table's file, so this method can't check for it again.
+        """
+        self._epoll.poll(0)
+        return {PassReason.KERNEL}
+
+    def close(self) -> None:
+        self._epoll.close()
+        os.close(self._file)
 
 
 def _listen(groups: int) -> socket.socket:

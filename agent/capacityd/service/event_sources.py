@@ -6,7 +6,6 @@ An event only says that something of its kind has changed. The pass that the eve
 from __future__ import annotations
 
 import os
-import select
 import signal
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
@@ -29,6 +28,7 @@ UDEV = "/run/udev/control"
 _LINKS_OF_UDEV = frozenset({"net"})
 """Subsystems whose events are about network links. Each pod causes some of these events."""
 _MIN_SUSPEND = 5.0  # seconds; connections survive a shorter suspend
+_PIPE_BYTES = 65536  # the capacity of a pipe (pipe(7))
 _SIGNALS = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 
 
@@ -167,11 +167,11 @@ class Signals:
 
     def drain(self) -> set[signal.Signals]:
         """Returns the signals received since the last call."""
-        received: set[signal.Signals] = set()
-        while select.select([self._read_fd], [], [], 0)[0]:
-            numbers = set(os.read(self._read_fd, 512))  # set_wakeup_fd() writes the number of each signal as a byte
-            received |= {handled for handled in _SIGNALS if handled in numbers}
-        return received
+        try:
+            numbers = os.read(self._read_fd, _PIPE_BYTES)  # set_wakeup_fd() writes the number of each signal as a byte
+        except BlockingIOError:
+            return set()
+        return {handled for handled in _SIGNALS if handled in numbers}
 
 
 def ignore_signals() -> None:

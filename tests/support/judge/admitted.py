@@ -48,6 +48,13 @@ def a_limit_holds_a_change_back(ghosts: Ghosts, breach: Breach) -> float:
     return MINUTE if is_often and ghosts.at - times[-1] < MINUTE + REACTION else 0.0
 
 
+def many_events_wait(ghosts: Ghosts, breach: Breach) -> float:
+    before, since = ([at for at in ghosts.passes if (at > breach.since) == is_since] for is_since in (False, True))
+    times = before[-WRITES:]
+    is_often = len(times) == WRITES and breach.since - times[0] < WRITES * MINUTE
+    return MINUTE if is_often and (not since or ghosts.at - since[0] < REACTION) else 0.0
+
+
 def the_node_is_out_of_reach(ghosts: Ghosts, breach: Breach) -> float:
     if Trouble.API in ghosts.troubles or Trouble.STOPPED in ghosts.troubles:
         return inf
@@ -99,6 +106,11 @@ ADMITTED = (
         "The limit of writes can delay a change for a minute, and the condition can stay True until then.",
         (*_TRUE, "right_in_time"),
         a_limit_holds_a_change_back,
+    ),
+    Admitted(
+        "Events of one kind can wait for a minute after six passes in a row, and the condition stays True until then.",
+        _TIME,
+        many_events_wait,
     ),
     Admitted(
         "While the Node is out of reach, or the service does not run, the condition stays as it is.",

@@ -79,6 +79,8 @@ class Ghosts:
     heard_at: float = -inf
     """When the service last heard of an event."""
     began_pass_at: float = -inf
+    passes: list[float] = field(default_factory=list)
+    """When the last passes have read the machine."""
     passes_with_write: list[float] = field(default_factory=list)
     """The times of the last passes that wrote the Node."""
     requests: list[float] = field(default_factory=list)
@@ -128,6 +130,7 @@ class Ghosts:
     def read(self, at: float, readings: dict[str, Reading]) -> None:
         """A pass reads the machine."""
         self.given, self.began_pass_at = readings, at
+        self.passes = [*self.passes, at][-20:]
         del self.seen[:-2]
         self._note_lower()
 

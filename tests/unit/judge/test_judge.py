@@ -197,6 +197,17 @@ def _outage(story: Story) -> None:
     story.publishes(a=5)
 
 
+def _flaps(story: Story) -> None:
+    for _ in range(6):
+        story.waits(1.0)
+        story.reads()
+    story.waits(1.0)
+    story.has(a=5)
+    story.waits(60.0)
+    story.reads()
+    story.publishes(a=5)
+
+
 def _heartbeats(story: Story) -> None:
     for _ in range(3):
         story.waits(3600.0)
@@ -211,6 +222,7 @@ KEPT: dict[str, Happens] = {
     "another's key stays, and the condition says so": _says_false,
     "an outage lasts for half an hour": _outage,
     "one request for each resync": _heartbeats,
+    "an event waits after six passes in a row": _flaps,
 }
 
 

@@ -13,11 +13,10 @@ import argparse
 import json
 import random
 import subprocess
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
@@ -94,48 +93,72 @@ def run(cluster: Cluster, proxy: Proxy, count: int, seed: int) -> Counter[Moment
     chance = random.Random(seed)
     moments: Counter[Moment] = Counter()
     with service(cluster, bare(), name=f"kills-{seed}") as s, killer(s) as passes:
-        files = {name: s.folder / name.partition("/")[2] for name in NAMES}
         wanted = dict.fromkeys(NAMES, 0)
-        for name, path in files.items():
-            path.write_text(str(wanted[name]))
-        s.configure(
-            "".join(f'[resources."{name}"]\nfile = {{ path = "{path}" }}\n' for name, path in files.items()),
-            lower_after="0s",
-            lower_after_boot="0s",
-        )
-        s.connect(proxy.url)
-        s.join(proxy.url)
-        s.start()
-        s.stop()
+        _publish(s, proxy, wanted)
         adopted = {name: Wanted(adopt=True) for name in NAMES}  # capacityd has published them before the judge came
         judged = JudgedNode(cluster, s.node, Configuration(adopted), at=time.monotonic)
-        assert _published(s) == wanted
         while moments.total() < count:
             before, wanted = wanted, {name: chance.choice([n for n in range(9) if n != wanted[name]]) for name in NAMES}
-            for name, path in files.items():
-                path.write_text(str(wanted[name]))
             moment, delay = chance.choice([*Moment]), chance.uniform(0.0, WINDOW)
-            over, answers = threading.Event(), list[bool]()
-            readings = {name: Quantity(number) for name, number in wanted.items()}
-            judged.forgets()
-            judged.has(readings)
-            judged.seen()
-            proxy.actions[:] = [_kill(passes, judged, moment, delay, answers, over)]
-            passes.start()
-            assert over.wait(PATIENCE), f"seed {seed}: no PATCH"
-            moments[moment] += answers[0]  # else it had ended before
-            judged.changed(Writer.CAPACITYD)
-            now = _published(s)
-            assert now in (before, wanted), f"seed {seed}, {moment} after {delay}: {before} to {wanted} became {now}"
-            judged.forgets()
-            judged.has(readings)
-            passes.start()
-            passes.finish()
-            judged.changed(Writer.CAPACITYD)
-            left = f"seed {seed}, {moment} after {delay}: the next pass has left {_published(s)}, not {wanted}"
-            assert not judged.faults(), f"{left}: {judged.faults()}"
-            assert s.condition()["status"] == "True", s.condition()
+            _set_files(s, wanted)
+            try:
+                moments[moment] += _kill_one(proxy, passes, judged, wanted, (moment, delay))
+                now = _published(s)
+                assert now in (before, wanted), f"{before} to {wanted} became {now}"
+                _make_next_pass(passes, judged, wanted)
+                assert not judged.faults(), f"{judged.faults()}: {_published(s)} instead of {wanted}"
+                assert s.condition()["status"] == "True", s.condition()
+            except AssertionError as e:
+                raise AssertionError(f"seed {seed}, {moment} after {delay}: {e}") from e
     return moments
+
+
+def _publish(s: Service, proxy: Proxy, numbers: Mapping[str, int]) -> None:
+    """Configures the service, and lets it publish these numbers through the proxy. Then the service stops."""
+    _set_files(s, numbers)
+    resources = [f'[resources."{name}"]\nfile = {{ path = "{_file(s, name)}" }}\n' for name in NAMES]
+    s.configure("".join(resources), lower_after="0s", lower_after_boot="0s")
+    s.connect(proxy.url)
+    s.join(proxy.url)
+    s.start()
+    s.stop()
+    assert _published(s) == numbers
+
+
+def _kill_one(
+    proxy: Proxy, passes: Killer, judged: JudgedNode, wanted: Mapping[str, int], when: tuple[Moment, float]
+) -> bool:
+    """Starts a pass, and kills it at this moment or so many seconds later. Returns whether it was still running."""
+    _judge_sees(judged, wanted)
+    judged.seen()
+    killed: Future[bool] = Future()
+    proxy.actions[:] = [_kill(passes, judged, *when, killed)]
+    passes.start()
+    was_running = killed.result(PATIENCE)
+    judged.changed(Writer.CAPACITYD)
+    return was_running
+
+
+def _make_next_pass(passes: Killer, judged: JudgedNode, wanted: Mapping[str, int]) -> None:
+    _judge_sees(judged, wanted)
+    passes.start()
+    passes.finish()
+    judged.changed(Writer.CAPACITYD)
+
+
+def _judge_sees(judged: JudgedNode, numbers: Mapping[str, int]) -> None:
+    """A pass begins without a memory, and reads these numbers."""
+    judged.forgets()
+    judged.has({name: Quantity(number) for name, number in numbers.items()})
+
+
+def _file(s: Service, name: str) -> Path:
+    return s.folder / name.partition("/")[2]
+
+
+def _set_files(s: Service, numbers: Mapping[str, int]) -> None:
+    for name, number in numbers.items():
+        _file(s, name).write_text(str(number))
 
 
 def _published(s: Service) -> Mapping[str, int] | None:
@@ -144,26 +167,22 @@ def _published(s: Service) -> Mapping[str, int] | None:
     return capacity if capacity == s.published() else None
 
 
-def _kill(
-    passes: Killer, judged: JudgedNode, moment: Moment, delay: float, answers: list[bool], over: threading.Event
-) -> Action:
-    """Kills the pass this many seconds after this moment. Adds to answers whether it was still running."""
+def _kill(passes: Killer, judged: JudgedNode, moment: Moment, delay: float, killed: Future[bool]) -> Action:
+    """Kills the pass this many seconds after this moment. The result in `killed`: whether it was still running."""
 
     def action(exchange: Exchange) -> None:
-        try:
-            judged.asked(exchange.headers["Content-Type"], json.loads(exchange.body))
-            with ThreadPoolExecutor() as pool:  # its end waits for the API server's answer
-                if moment is not Moment.UNSENT:
-                    fetched = pool.submit(exchange.fetch)
-                    if moment is not Moment.SENT:
-                        fetched.result()
-                    if moment is Moment.ANSWERED:
-                        exchange.send(fetched.result())
-                time.sleep(delay)
-                answers.append(passes.kill())
-            exchange.close_connection = True
-        finally:
-            over.set()
+        judged.asked(exchange.headers["Content-Type"], json.loads(exchange.body))
+        with ThreadPoolExecutor() as pool:  # its end waits for the API server's answer
+            if moment is not Moment.UNSENT:
+                fetched = pool.submit(exchange.fetch)
+                if moment is not Moment.SENT:
+                    fetched.result()
+                if moment is Moment.ANSWERED:
+                    exchange.send(fetched.result())
+            time.sleep(delay)
+            was_running = passes.kill()
+        exchange.close_connection = True
+        killed.set_result(was_running)
 
     return action
 

@@ -134,7 +134,7 @@ def queries() -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def described(cluster: Cluster) -> str:
+def node_with_all(cluster: Cluster) -> str:
     """A Node with everything that the queries print. Creates a DeviceClass as well."""
     condition = {"type": "CapacityPublished", "status": "False", "reason": "BelowExpected", "message": "too few"}
     stamps = dict.fromkeys(("lastHeartbeatTime", "lastTransitionTime"), "2026-01-02T03:04:05Z")
@@ -147,13 +147,13 @@ def described(cluster: Cluster) -> str:
 
 
 @pytest.mark.parametrize("query", queries())
-def test_a_query_prints_what_it_is_for(cluster: Cluster, described: str, tmp_path: Path, query: str) -> None:
+def test_a_query_prints_what_it_is_for(cluster: Cluster, node_with_all: str, tmp_path: Path, query: str) -> None:
     """If a path in a query is wrong, kubectl prints only an empty line or <none>."""
     (tmp_path / "kubectl").symlink_to(cluster.binaries["kubectl"])
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)}
     done = subprocess.run(
         ["sh", "-e"],
-        input=re.sub(r"\bn1\b", described, query),
+        input=re.sub(r"\bn1\b", node_with_all, query),
         capture_output=True,
         text=True,
         timeout=PATIENCE,

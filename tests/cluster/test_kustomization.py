@@ -28,7 +28,7 @@ OPTIONAL = ("keep-capacity.yaml", "enforce-bandwidth.yaml", "add-request.yaml", 
 
 
 @pytest.fixture(scope="module")
-def own(binaries: Mapping[str, Path]) -> Iterator[Cluster]:
+def cluster(binaries: Mapping[str, Path]) -> Iterator[Cluster]:
     """A separate cluster, without anything of others."""
     with control_plane(binaries=binaries) as cluster:
         yield cluster
@@ -78,47 +78,47 @@ def choose(folder: Path, *parts: str) -> None:
 
 
 @pytest.mark.parametrize("part", [*REQUIRED, *OPTIONAL])
-def test_each_part_can_be_chosen_or_left_out(own: Cluster, folder: Path, part: str) -> None:
+def test_each_part_can_be_chosen_or_left_out(cluster: Cluster, folder: Path, part: str) -> None:
     if part in OPTIONAL:
         choose(folder, part)
-    with_it = names(objects(own, folder))
+    with_it = names(objects(cluster, folder))
     change(folder, f"{line_of(folder, part)}\n", "")
-    assert names(objects(own, folder)) < with_it
+    assert names(objects(cluster, folder)) < with_it
 
 
-def test_diff_needs_no_definition_and_no_namespace_of_others(own: Cluster, folder: Path) -> None:
+def test_diff_needs_no_definition_and_no_namespace_of_others(cluster: Cluster, folder: Path) -> None:
     # As the page says: kubectl cannot compare an object in a namespace that does not exist.
-    run(own, "create", "namespace", "capacityd")
-    shown = kubectl(own, "diff", "-k", folder)
+    run(cluster, "create", "namespace", "capacityd")
+    shown = kubectl(cluster, "diff", "-k", folder)
     assert (shown.returncode, shown.stderr) == (1, "")  # 1: there are differences; more than 1: an error
     assert "+kind: ValidatingAdmissionPolicy" in shown.stdout
     choose(folder, "prometheus")
-    shown = kubectl(own, "diff", "-k", folder)
+    shown = kubectl(cluster, "diff", "-k", folder)
     assert shown.returncode > 1
     assert 'no matches for kind "PrometheusRule"' in shown.stderr
 
 
-def test_all_of_it_is_applied_and_its_names_are_set_in_one_place(own: Cluster, folder: Path) -> None:
-    own.admin.create("/api/v1/namespaces", {"metadata": {"name": "monitoring"}})
-    apply_crd(own, *PROMETHEUS_RULE)
+def test_all_of_it_is_applied_and_its_names_are_set_in_one_place(cluster: Cluster, folder: Path) -> None:
+    cluster.admin.create("/api/v1/namespaces", {"metadata": {"name": "monitoring"}})
+    apply_crd(cluster, *PROMETHEUS_RULE)
     choose(folder, *OPTIONAL)
-    wanted = objects(own, folder)
+    wanted = objects(cluster, folder)
     assert not {kind for kind, _ in names(wanted)} & WORKLOADS
     assert ("ConfigMap", "settings") not in names(wanted)
-    assert len(run(own, "apply", "-k", folder)) == len(wanted)
-    dashboard = own.admin.get("/api/v1/namespaces/monitoring/configmaps/capacityd-dashboard")
+    assert len(run(cluster, "apply", "-k", folder)) == len(wanted)
+    dashboard = cluster.admin.get("/api/v1/namespaces/monitoring/configmaps/capacityd-dashboard")
     assert dashboard["metadata"]["labels"] == {"grafana_dashboard": "1"}
     source = (ROOT / "conf/grafana/capacityd-dashboard.json").read_text()
     assert dashboard["data"] == {"capacityd-dashboard.json": source}
-    own.admin.get("/apis/monitoring.coreos.com/v1/namespaces/monitoring/prometheusrules/capacityd")
+    cluster.admin.get("/apis/monitoring.coreos.com/v1/namespaces/monitoring/prometheusrules/capacityd")
 
-    node = create_node(own)
-    kubeconfig = identity(own, node, "certificate", folder / "own")
+    node = create_node(cluster)
+    kubeconfig = identity(cluster, node, "certificate", folder / "own")
     numbers = itertools.count(1)  # always a new value: the policy denies only changes
 
     def denial(domain: str) -> str:
         key = {"op": "add", "path": f"/status/capacity/{domain}~1dongle", "value": str(next(numbers))}
-        return write(own, kubeconfig, node, [key])
+        return write(cluster, kubeconfig, node, [key])
 
     wait_until(lambda: "domains only: example.com" in denial("b.example"), PATIENCE, "the policy is in force")
     for old, new in {
@@ -129,19 +129,19 @@ def test_all_of_it_is_applied_and_its_names_are_set_in_one_place(own: Cluster, f
         "monitoring=monitoring": "monitoring=default",
     }.items():
         change(folder, old, new)
-    assert "example.com" not in "\n".join(run(own, "kustomize", folder))
-    run(own, "apply", "-k", folder)
+    assert "example.com" not in "\n".join(run(cluster, "kustomize", folder))
+    run(cluster, "apply", "-k", folder)
     changed = "domains only: a.example  c b.example"
     wait_until(lambda: changed in denial("example.com"), PATIENCE, "the changed policy is in force")
     assert denial("b.example") == ""
     assert changed in denial("c"), "a word without a dot is no domain"
     body = pod([container({"b.example/wan-mbps": 9})])
-    made = wait_until(lambda: annotations_of(dry_run(own, body)), PATIENCE, "the bandwidth is enforced")
+    made = wait_until(lambda: annotations_of(dry_run(cluster, body)), PATIENCE, "the bandwidth is enforced")
     assert made == both("9M")
-    created = dry_run(own, body)
+    created = dry_run(cluster, body)
     assert created["spec"]["containers"][0]["resources"]["limits"]["b.example/build"] == "1"
-    own.admin.get("/apis/monitoring.coreos.com/v1/namespaces/default/prometheusrules/capacityd")
-    unchanged = kubectl(own, "diff", "-k", folder)
+    cluster.admin.get("/apis/monitoring.coreos.com/v1/namespaces/default/prometheusrules/capacityd")
+    unchanged = kubectl(cluster, "diff", "-k", folder)
     assert (unchanged.returncode, unchanged.stdout) == (0, ""), unchanged.stderr
-    removed = run(own, "delete", "-k", folder, "--wait=false")
+    removed = run(cluster, "delete", "-k", folder, "--wait=false")
     assert len(removed) == len(wanted)

@@ -141,7 +141,7 @@ DENIED = {
 
 
 @pytest.fixture(scope="module")
-def shared(in_force: None, cluster: Cluster) -> tuple[str, Path]:
+def node_and_identity(in_force: None, cluster: Cluster) -> tuple[str, Path]:
     """A Node that all these tests share, because no write to it passes, and the identity that tries to write."""
     node = create_node(cluster)
     kept = {"example.com/kept": "2", "example.com/labelled": "3000"}
@@ -156,8 +156,8 @@ def shared(in_force: None, cluster: Cluster) -> tuple[str, Path]:
 
 
 @pytest.mark.parametrize("what", DENIED)
-def test_the_policy_denies_each_other_change(cluster: Cluster, shared: tuple[str, Path], what: str) -> None:
-    node, kubeconfig = shared
+def test_the_policy_denies_each_other_change(cluster: Cluster, node_and_identity: tuple[str, Path], what: str) -> None:
+    node, kubeconfig = node_and_identity
     operation, reason = DENIED[what]
     before = cluster.node(node)
     # The patch contains an allowed change as well, which must not make the policy accept the other.
@@ -177,16 +177,16 @@ def test_another_node_is_denied(cluster: Cluster, s: Service) -> None:
     assert event(cluster, s.kubeconfig, s.node) == ""
 
 
-def test_an_account_without_a_node_is_denied(cluster: Cluster, shared: tuple[str, Path]) -> None:
-    node, _ = shared
+def test_an_account_without_a_node_is_denied(cluster: Cluster, node_and_identity: tuple[str, Path]) -> None:
+    node, _ = node_and_identity
     kubeconfig = cluster.kubeconfig("account", token=account_token(cluster))
     own_key = [set_("/status/capacity/example.com~1dongle", "4")]
     assert 'its own Node only, which is ""' in write(cluster, kubeconfig, node, own_key)
     assert "about its own Node only" in event(cluster, kubeconfig, node)
 
 
-def test_the_own_identity_has_no_further_rights(cluster: Cluster, shared: tuple[str, Path]) -> None:
-    node, kubeconfig = shared
+def test_the_own_identity_has_no_further_rights(cluster: Cluster, node_and_identity: tuple[str, Path]) -> None:
+    node, kubeconfig = node_and_identity
     path, document = f"/api/v1/nodes/{node}", cluster.node(node)
     taint = [set_("/spec/taints", [{"key": "a", "effect": "NoExecute"}])]
     assert "cannot patch resource" in request(cluster, kubeconfig, "PATCH", path, taint, "json")

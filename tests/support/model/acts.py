@@ -52,6 +52,7 @@ class HardwareChanges:
             world.later(self.valid_for, world.look)
         if self.reason is PassReason.FILE and world.service.sources.used_up:
             world.unheard[self.name] = machine.uptime + COMPARED
+            world.service.sources.found.add(PassReason.DEVICES)  # the comparison opens the sources again
         elif self.reason is None and not was_unknown:  # an unknown resource is read again and again
             world.unheard[self.name] = math.inf
         elif self.reason:

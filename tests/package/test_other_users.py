@@ -9,6 +9,7 @@ from tests.package.machine import Machine
 from tests.package.packages import Packages
 
 SECRET = "SECRET-4711"
+NUMBER = "8160247135902468"  # a secret that is a valid number, and longer than any time
 PROGRAM = f"#!/bin/sh\necho {SECRET}\necho {SECRET} >&2\nexit 3\n"
 CONFIG = f"""\
 [service]
@@ -116,7 +117,7 @@ true
 def test_an_ordinary_user_has_nothing_run_and_changes_no_number(fresh: Machine, packages: Packages) -> None:
     """The user owns a folder and files that root has configured, and the folder of the metrics."""
     fresh.install(packages.current)
-    fresh.write("/etc/secret", "4711\n", "600")
+    fresh.write("/etc/secret", f"{NUMBER}\n", "600")
     fresh.write("/srv/seats", "7\n")
     fresh.write("/srv/count", f"#!/bin/sh\n: >{RAN}\necho 99\n", "755")
     fresh.run("sh", "-c", PREPARED)
@@ -141,6 +142,6 @@ def test_an_ordinary_user_has_nothing_run_and_changes_no_number(fresh: Machine, 
     assert {readings[name]["cause"] for name in unknown} == {"not_trusted"}
     assert not fresh.exists(RAN)
     assert not fresh.exists("/srv/metrics/x.prom"), "another user's link to the folder is not followed"
-    assert "4711" not in fresh.journal()
-    assert fresh.run(*AS_USER, "cat /run/capacityd/state.json").stdout.count("4711") == 0
+    assert NUMBER not in fresh.journal()
+    assert fresh.run(*AS_USER, "cat /run/capacityd/state.json").stdout.count(NUMBER) == 0
     assert fresh.active == "active"

@@ -61,9 +61,10 @@ def test_config_check_warns_of_programs_and_credentials_that_others_could_change
 
 @as_root
 def test_config_check_warns_of_a_file_that_the_service_may_not_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Root in a shell may read it."""
+    monkeypatch.setattr(service_view, "service_sandbox", Sandbox)  # the unit need not be installed here
     make_reachable(tmp_path)
     home = tmp_path / "home"
     home.mkdir(0o700)

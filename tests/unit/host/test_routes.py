@@ -114,7 +114,7 @@ def test_next_hop_objects_of_a_real_kernel_give_their_interfaces(compatible: int
         ("oif v1", False),
         pytest.param("uidrange 1000-1099", False, marks=as_root),
         ("tos 0x10", False),
-        ("ipproto tcp dport 443", False),
+        ("ipproto 6 dport 443", False),
     ],
 )
 def test_a_table_counts_if_a_rule_selects_it_for_packets_of_the_machine(rule: str, counts: bool) -> None:

@@ -155,13 +155,19 @@ def test_every_form_of_an_address_is_the_one_in_a_certificate(tmp_path: Path, se
     access = ClusterAccess("k", f"https://{server}:6443", authority=authority.ca_file.read_text())
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*pair)
-    handshake(tls_context(access, access.authority), context)
+    client = tls_context(access, access.authority)
+    handshake(client, context, server.strip("[]"))
+    with pytest.raises(ssl.SSLCertVerificationError, match="mismatch"):
+        handshake(client, context, "192.0.2.1")
 
 
-def handshake(client: ssl.SSLContext, server: ssl.SSLContext) -> None:
+def handshake(client: ssl.SSLContext, server: ssl.SSLContext, server_name: str) -> None:
     """Both ends in this process. Raises the client's error."""
     request, response = ssl.MemoryBIO(), ssl.MemoryBIO()
-    ends = client.wrap_bio(response, request), server.wrap_bio(request, response, server_side=True)
+    ends = (
+        client.wrap_bio(response, request, server_hostname=server_name),
+        server.wrap_bio(request, response, server_side=True),
+    )
     for end in ends:
         with suppress(ssl.SSLWantReadError):
             end.do_handshake()

@@ -198,6 +198,7 @@ class Ghosts:
             ours = {*self.ours}
             self._published(before, asked)
             self._altered(ours, view.stored(asked), new)
+            self._annotated_by_others(asked)  # by a webhook
         else:
             self._others_changed(before, changed(old, new))
         self._note_orphans()
@@ -259,8 +260,12 @@ class Ghosts:
     def _others_changed(self, before: Document | None, names: set[str]) -> None:
         self.changed_at = self.at
         self.overwritten = [*self.overwritten, self.at][-10:]
-        listed, was_listed = view.published(self.node), view.published(before)
-        self.annotated_by_others |= {n for n, q in listed.items() if was_listed.get(n) != q}
+        self._annotated_by_others(before)
+
+    def _annotated_by_others(self, expected: Document | None) -> None:
+        """Notes the entries of the annotation that another writer has put there. expected: the Node without them."""
+        listed = view.published(expected)
+        self.annotated_by_others |= {n for n, q in view.published(self.node).items() if listed.get(n) != q}
 
     def _note_orphans(self) -> None:
         listed = view.published(self.node)

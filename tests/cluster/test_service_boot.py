@@ -23,7 +23,7 @@ def test_the_machine_joins(cluster: Cluster) -> None:
         s.kubeconfig.unlink()
         s.disconnect()
         s.start()  # the service is ready after its first probe
-        why = f"the kubeconfig, {s.kubeconfig}, does not exist. Has the kubelet joined the cluster?"
+        why = f"the kubeconfig {s.kubeconfig} does not exist. Has the kubelet joined the cluster?"
         assert s.notifications.count(f"STATUS=waiting for a kubeconfig: {why}")
         pair = s.folder / "pki" / "kubelet-client-current.pem"
         made = cluster.kubeconfig(node_user(name), s.folder / "joined", credentials="certificate")

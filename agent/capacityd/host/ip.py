@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -22,17 +24,23 @@ routes."""
 _INTERRUPTED = b"Dump was interrupted"
 """What ip writes to standard error if a list has changed while the kernel sent it (rtnl_dump_filter_l in iproute2's
 lib/libnetlink.c). Its exit status is 0 then."""
+_NOT_SUPPORTED = os.strerror(errno.EAFNOSUPPORT).encode()
+"""What ip writes to standard error if the kernel has no such list for the address family."""
 _ATTEMPTS = 5
 """How often a list is requested if it changes each time while the kernel sends it."""
 
 
 def ip(*arguments: str) -> Sequence[Json]:
-    """The objects that ip prints, in the kernel's order. Raises HostError, and ValueError for unexpected output."""
+    """The objects that ip prints, in the kernel's order.
+
+    Raises HostError, with EAFNOSUPPORT if the kernel has no such list, and ValueError for unexpected output.
+    """
     for _ in range(_ATTEMPTS):
         status, out, err = run([*_IP, *arguments], _TIMEOUT, max_output=_MAX_BYTES)
         if status:
             detail = f"standard error: {quoted(printable(err.strip()))}"
-            raise HostError(f"{_IP[0]} exited with status {status}", detail=detail)
+            code = errno.EAFNOSUPPORT if _NOT_SUPPORTED in err else None
+            raise HostError(f"{_IP[0]} exited with status {status}", code, detail=detail)
         if _INTERRUPTED not in err:
             # The name of an interface may have any bytes but "/" and white space. ip may print nothing for an empty
             # list, and {} for an object that a filter leaves out.

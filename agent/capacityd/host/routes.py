@@ -6,6 +6,7 @@ uplinks with BGP), so the machine would seem not to need the others.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from capacityd.host.ip import Json, ip, ip_errors
@@ -80,7 +81,7 @@ def _interfaces(route: Json, next_hops: Mapping[int, Json]) -> set[str]:
 def _tables(family: str) -> set[str]:
     """The numbers of the tables whose default routes count."""
     tables = {*_TABLES}
-    for rule in ip(family, "rule", "show"):
+    for rule in _rules(family):
         # An inverted rule, such as wg-quick's "not fwmark", applies to all packets that its fields do not select.
         if "not" in rule or not _excludes_own_packets(rule):
             tables |= {rule["table"]} if "table" in rule else set()
@@ -88,6 +89,16 @@ def _tables(family: str) -> set[str]:
                 links = ip("link", "show", "type", "vrf")
                 tables |= {str(link["linkinfo"]["info_data"]["table"]) for link in links}
     return tables
+
+
+def _rules(family: str) -> Sequence[Json]:
+    """The policy rules; none if the kernel has no policy rules for the family, for example with ipv6.disable=1."""
+    try:
+        return ip(family, "rule", "show")
+    except HostError as e:
+        if e.errno != errno.EAFNOSUPPORT:
+            raise
+        return ()
 
 
 def _excludes_own_packets(rule: Json) -> bool:

@@ -44,7 +44,7 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution | Absent:
     if not texts:
         if _NUL in content.text:  # a file that lost its content in a power failure, or one in UTF-16, may have the key
             raise HostError(f"{path} is not a text")
-        return Absent(f"{path} has no {key}")
+        return Absent(f"no line of {path} begins with {key}")
     if len(texts) > 1:
         raise HostError(f"{path} has {key} {len(texts)} times")
     try:
@@ -55,9 +55,16 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution | Absent:
 
 
 def _values_of(key: str, lines: Sequence[str]) -> list[str]:
-    """The text behind the key in each line that begins with the key, such as "key 1", "key = 1" or "key: 1"."""
-    pair = re.compile(rf"\s*{re.escape(key)}(?:\s*[=:]\s*|\s+)(.*)")
-    return [match[1] for line in lines if (match := pair.fullmatch(line))]
+    """The text behind the key in each line that begins with the key, such as "key 1", "key = 1" or "key: 1".
+
+    The line "key two: 1" has another key. It counts only if no line has this key, because it may be an error: "key lost
+    at 12:30" must not look like a file without the key.
+    """
+    for separator in (r"(?:\s*[=:]\s*|\s+(?=[^=:]*$))", r"\s+"):
+        pair = re.compile(rf"\s*{re.escape(key)}{separator}(.*)")
+        if found := [match[1] for line in lines if (match := pair.fullmatch(line))]:
+            return found
+    return []
 
 
 def _valid_for(path: str, age: float, *, max_age: float) -> float:

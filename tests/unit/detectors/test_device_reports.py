@@ -60,6 +60,10 @@ CAMERA = [
     node("video0", properties={"ID_V4L_CAPABILITIES": ":capture:"}, subsystem="video4linux"),
     node("video1", properties={"ID_V4L_CAPABILITIES": ":"}, subsystem="video4linux"),  # metadata
 ]
+BLUETOOTH = [
+    node("hci0", attributes={"uevent": "DEVTYPE=host\n"}, subsystem="bluetooth"),
+    node("hci0:1", attributes={"uevent": "DEVTYPE=link\n"}, subsystem="bluetooth"),  # a connection to a controller
+]
 TAGGED = node("event4", properties={"CURRENT_TAGS": "uaccess:seat"}, subsystem="input")  # without colons at its ends
 
 
@@ -110,6 +114,8 @@ TAGGED = node("event4", properties={"CURRENT_TAGS": "uaccess:seat"}, subsystem="
         ([usb_device("1-1", serial="ELSD_")], "usb", [{"serial": "ELSD_"}], ["1-1"]),
         ([usb_device("1-1", "1050", "0407", None)], "usb", [{"vendor": "1050", "serial": ""}], ["1-1"]),
         (CAMERA, "udev", [{"subsystem": "video4linux", "properties.ID_V4L_CAPABILITIES": "*:capture:*"}], ["video0"]),
+        (BLUETOOTH, "udev", [{"subsystem": "bluetooth"}], ["hci0", "hci0:1"]),
+        (BLUETOOTH, "udev", [{"subsystem": "bluetooth", "devtype": "host"}], ["hci0"]),
         ([TAGGED], "udev", [{"subsystem": "input", "tag": "uaccess"}], ["event4"]),
         ([TAGGED], "udev", [{"subsystem": "input", "tag": "seat"}], ["event4"]),
     ],

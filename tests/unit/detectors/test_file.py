@@ -64,12 +64,25 @@ max processes : 3
 none max
 twice 1
 twice = 1
+lost at 12:30
+model\t: 23
+model name\t: fast
+export users=9
 """
 
 
 @pytest.mark.parametrize(
     ("key", "number"),
-    [("tdx", 31), ("sev_es", 5), ("seats", 40), ("floating", 12), ("nodes", 7), ("max processes", 3)],
+    [
+        ("tdx", 31),
+        ("sev_es", 5),
+        ("seats", 40),
+        ("floating", 12),
+        ("nodes", 7),
+        ("max processes", 3),
+        ("model", 23),
+        ("export users", 9),
+    ],
 )
 def test_the_amount_is_the_number_behind_the_key(tmp_path: Path, key: str, number: int) -> None:
     (tmp_path / "capacity").write_text(PAIRS)
@@ -80,11 +93,12 @@ def test_the_amount_is_the_number_behind_the_key(tmp_path: Path, key: str, numbe
     )
 
 
-@pytest.mark.parametrize("key", ["sev", "dx", "TDX", "s.*", "31"])
+@pytest.mark.parametrize("key", ["sev", "dx", "TDX", "s.*", "31", "users"])
 def test_a_file_without_the_key_has_none(tmp_path: Path, key: str) -> None:
     (tmp_path / "capacity").write_text(PAIRS)
     path = str(tmp_path / "capacity")
-    assert DETECTOR.read(LiveHost(), {"path": path, "key": key, "max_age": None}) == Absent(f"{path} has no {key}")
+    absent = Absent(f"no line of {path} begins with {key}")
+    assert DETECTOR.read(LiveHost(), {"path": path, "key": key, "max_age": None}) == absent
 
 
 @pytest.mark.parametrize("raw", [bytes(64), "tdx 31\n".encode("utf-16")], ids=["power failure", "UTF-16"])
@@ -98,6 +112,7 @@ def test_a_file_that_is_no_text_may_have_the_key(tmp_path: Path, raw: bytes) -> 
     ("key", "reason"),
     [
         ("twice", "/capacity has twice 2 times"),
+        ("lost", "/capacity lost: not a whole number from 0 up (8 characters)"),
         ("none", "/capacity none: not a whole number from 0 up (3 characters)"),
         ("max", "/capacity max: not a whole number from 0 up (13 characters)"),
     ],

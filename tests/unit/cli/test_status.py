@@ -87,6 +87,11 @@ RISEN = replace(kept(NAME, 4, 5, "the reading differs"), action=Action.SET)
             "\n! the reconcile pass has been running for 45 s: it waits for the API s",
         ),
         (
+            running(error="it lags", not_watched="refused"),
+            4,
+            "\n! the Node is not watched: refused\n  → until it is, passes read the Node: once a minute while ",
+        ),
+        (
             passed(troubles=(Trouble(ConditionReason.DENIED, "the condition CapacityPublished is denied: why"),)),
             4,
             "! the condition CapacityPublished is denied: why\n  → look for ",

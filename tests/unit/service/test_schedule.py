@@ -269,6 +269,8 @@ def test_while_a_pass_fails_neither_a_resync_nor_a_poll_shortens_its_pause() -> 
         assert schedule.pop_due(now)
         started += 1
     assert started < 60
+    schedule.succeeded(now, None)
+    assert schedule.wakes_at() == now + POLL_PERIOD, "after a success, both start passes again"
 
 
 steps = st.lists(

@@ -8,7 +8,7 @@ import stat
 from contextlib import suppress
 
 MAX_BYTES = 16 << 20
-"""The limit for reading a file. It is a hundred times as much as a thousand resources need."""
+"""The limit for reading a file. A thousand resources need a hundredth of it."""
 
 # Another user may own the folder, and create a link at the path. O_EXCL fails if the path already exists.
 _NEW_FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -17,8 +17,8 @@ _NEW_FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CL
 def replace_file(path: str, content: bytes, mode: int) -> None:
     """Replaces a file. If it raises OSError, the old file is unchanged, and no unfinished file remains.
 
-    mode: the new file's permissions. The content is first written to a new file beside the old one, with ".new" after
-    its name. A file that a killed process has left at this path is unlinked.
+    mode: the new file's permissions. The content is first written to a new file beside the old one, whose name also
+    ends with ".new". A file with this name, which a killed process has left, is deleted.
     """
     unfinished = f"{path}.new"
     with suppress(FileNotFoundError):
@@ -65,8 +65,8 @@ def write_error(folder: str) -> int:
         return e.errno or errno.EIO
     if status.f_flag & os.ST_RDONLY:
         return errno.EROFS
-    # f_bfree includes blocks reserved for root, and root is the writer. f_files is 0 if the file system does not count
-    # inodes.
+    # The writer is root, so f_bfree is right: it includes the blocks reserved for root. f_files is 0 if the file system
+    # does not count inodes.
     no_block_free = status.f_bfree == 0
     no_inode_free = status.f_files > 0 and status.f_ffree == 0
     return errno.ENOSPC if no_block_free or no_inode_free else 0

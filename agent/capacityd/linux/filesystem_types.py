@@ -34,7 +34,7 @@ _TYPES: dict[str, Backing] = {
     **dict.fromkeys(("gfs2", "ocfs2"), Backing.CLUSTER),
     **dict.fromkeys(("fuse", "fuseblk"), Backing.PROGRAM),
     **dict.fromkeys(("aufs", "ecryptfs", "overlay"), Backing.LAYERS),
-    # Programs of FUSE for the content of images or for layers, or with a view of files that are elsewhere.
+    # FUSE programs that show the content of an image, layers, or files that are elsewhere.
     **dict.fromkeys(("fuse.snapfuse", "fuse.squashfuse", "fuse.squashfuse_ll"), Backing.IMAGE),
     **dict.fromkeys(("fuse.fuse-overlayfs", "fuse.mergerfs", "fuse.unionfs"), Backing.LAYERS),
     **dict.fromkeys(("fuse.gvfsd-fuse", "fuse.lxcfs", "fuse.portal", "fuse.sysboxfs"), Backing.INTERFACE),
@@ -71,7 +71,7 @@ def is_snapshot(type_: str, source: str) -> bool:
 
 
 def has_device(number: str) -> bool:
-    """Whether a file system's number, major:minor, is that of a block device. All others have the major number 0."""
+    """Whether this number of a file system, major:minor, is that of a block device. Other file systems have major 0."""
     return not number.startswith("0:")
 
 
@@ -137,10 +137,10 @@ def is_of_pods(point: str, type_: str = "") -> bool:
 
 
 def is_volume(point: str) -> bool:
-    """Whether this is a volume of a pod or container, not its root file system."""
+    """Whether a volume of a pod or container is mounted here. False for the root file system of a container."""
     return _VOLUMES.search(point) is not None
 
 
 def is_attached_volume(point: str) -> bool:
-    """Whether the device that is mounted here is only for a pod. False for a local volume."""
+    """Whether the device that is mounted here is only for a pod. False for a local volume (_LOCAL_VOLUMES)."""
     return is_volume(point) and _LOCAL_VOLUMES not in point

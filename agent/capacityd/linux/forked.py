@@ -8,11 +8,11 @@ import signal
 from collections.abc import Callable
 
 _MAX_BYTES = 65536
-"""The capacity of a pipe (pipe(7)), so that the child never waits for its reader."""
+"""The capacity of a pipe (pipe(7)). The child can write this much without waiting for the reader."""
 
 
 def text_within(seconds: float, action: Callable[[], str]) -> str | None:
-    """Returns the action's text; None if the action did not end in time. The text has at most 64 KiB.
+    """Returns the action's text; None if the action did not end in time. The text must not be longer than 64 KiB.
 
     Raises RuntimeError if the action raised an exception.
     """
@@ -41,7 +41,8 @@ def _be_child(action: Callable[[], str], pipe: int) -> None:
     """Writes the action's text to the pipe, and ends this process."""
     status = 1
     try:
-        # A reader of this command's output waits until every process has closed the output.
+        # Whoever reads this command's output waits until every process has closed it. So this process closes it, since
+        # it may hang.
         nothing = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
             os.dup2(nothing, fd)

@@ -1,7 +1,11 @@
-"""Marks a process and all processes that it starts, so that they can still be found after the process has ended.
+"""Marks a process with a number, so that later processes can recognize it and the processes that it has started.
 
-The mark is RLIMIT_LOCKS, a limit that Linux has ignored since 2.4.25 (getrlimit(2)). A process that a program starts
-inherits the limits, even if it has another session, environment, standard input or name.
+A process that hangs in the kernel can't be killed. discovery/ marks each process that reads a resource. The next pass
+then finds a process that still hangs, and does not start another process for its resource.
+
+The mark is stored as the process's limit RLIMIT_LOCKS, for three reasons. Linux has ignored this limit since 2.4.25
+(getrlimit(2)), so its value has no effect. Other processes can read it in /proc/PID/limits. Every program inherits its
+limits, even if it gets another session, environment, standard input or name.
 """
 
 from __future__ import annotations
@@ -11,18 +15,19 @@ from binascii import crc32
 from contextlib import suppress
 
 _RLIMIT_LOCKS = 10
-"""Its number on all architectures. Source: include/uapi/asm-generic/resource.h in the kernel's source."""
+"""The limit's number on all architectures, which the module resource lacks. Source: include/uapi/asm-generic/resource.h
+in the kernel's source."""
 _NAME_IN_PROC = b"Max file locks"
 
 
 def mark_this_process(name: str) -> None:
-    """Marks this process. name: what the mark stands for."""
+    """Marks this process with the mark for this name."""
     with suppress(OSError, ValueError):  # the process has inherited a smaller limit, and may not raise it
         resource.setrlimit(_RLIMIT_LOCKS, (mark(name), mark(name)))
 
 
 def mark(name: str) -> int:
-    """The mark that stands for this name."""
+    """The mark for this name: a checksum, because a limit is a number."""
     return crc32(name.encode())
 
 
@@ -32,5 +37,5 @@ def mark_of(pid: int) -> int | None:
         with open(f"/proc/{pid}/limits", "rb") as file:
             (soft_limit,) = (line.split()[3] for line in file if line.startswith(_NAME_IN_PROC))
             return int(soft_limit)
-    except (OSError, ValueError):  # the limit is "unlimited"
+    except (OSError, ValueError):  # the process has ended, or its limit is "unlimited"
         return None

@@ -17,7 +17,7 @@ AUTOMOUNT_OPTIONS = ("direct", "indirect", "offset")
 """The options that show the kind of an automount. Source: autofs_show_options in the kernel's fs/autofs/inode.c."""
 
 READ_ONLY_OPTIONS = ("ro", "emergency_ro", "shutdown")
-"""Options of a file system that accepts no write. After an error, ext4 may show another option than ro.
+"""Options of a file system that accepts no write. After an error, ext4 may show one of the others instead of ro.
 Source: ext4_show_options in the kernel's fs/ext4/super.c."""
 
 SUBVOLUME_OPTION = "subvol"
@@ -53,7 +53,7 @@ class Mount:
     def is_trigger(self) -> bool:
         """Whether the first access to this mount point mounts a file system over it.
 
-        False for an indirect automount, where an access to a folder mounts a file system on that folder.
+        False for an indirect automount: an access to a folder in it mounts a file system on that folder.
         """
         return self.type == "autofs" and "indirect" not in self.options.split(",")
 
@@ -64,10 +64,10 @@ class Mount:
 
 
 def mount_of(line: str) -> Mount | None:
-    """Parses a line; None if it is malformed. A single hyphen ends the optional fields in the middle of a line."""
+    """Parses a line; None if it is malformed. A single hyphen ends the optional fields in the middle of the line."""
     before_hyphen, _, after_hyphen = line.partition(" - ")
     mount_fields = before_hyphen.split(" ")
-    filesystem_fields = after_hyphen.split(" ", 2)  # some kernels escape no space in the options
+    filesystem_fields = after_hyphen.split(" ", 2)  # some kernels do not escape spaces in the options
     if len(mount_fields) < 6 or len(filesystem_fields) < 2:
         return None
     return Mount(
@@ -156,5 +156,5 @@ def mounts_of_whole(mounts: Collection[Mount]) -> Iterator[Mount]:
 
 
 def unescaped(text: str) -> str:
-    """Decodes the octal escapes in a path from mountinfo or /proc/swaps, which stand for spaces, for example."""
+    """Decodes octal escapes, such as those of spaces, in a path from mountinfo or /proc/swaps."""
     return _OCTAL.sub(lambda m: chr(int(m[1], 8)), text) if "\\" in text else text

@@ -2,8 +2,9 @@
 only tested for existence.
 
 A symbolic link is followed if it belongs to root, to the user of this process, or to the owner of the link's target.
-With any other symbolic link, or with a hard link, another user could select one of root's files. The kernel's own
-checks (protected_symlinks and protected_hardlinks, proc_sys_fs(5)) cover only some folders, and may be switched off.
+By any other symbolic link, or by a hard link, another user could make this process use one of root's files. The
+kernel's own checks (protected_symlinks and protected_hardlinks, proc_sys_fs(5)) cover only some folders, and may be
+switched off.
 """
 
 from __future__ import annotations
@@ -56,11 +57,12 @@ def _find(path: str) -> PathPart:
             if foreign_hard_link is None and _may_be_foreign_hard_link(part, folder):
                 foreign_hard_link = part
     except OSError as e:
-        if foreign_symlinks and e.errno in LEADS_NOWHERE:  # would show the link's owner whether a file of root exists
+        if foreign_symlinks and e.errno in LEADS_NOWHERE:
+            # The OSError would show the link's owner whether a file of root exists.
             raise ForeignLink(foreign_symlinks[0].path) from None
         raise
-    # A user may link to a file of his own. Symbolic links are checked first, because a symbolic link's owner has chosen
-    # the path behind the link, which no message may show.
+    # A user may link to a file of his own. Symbolic links are checked first: a message about a hard link behind a
+    # symbolic link would contain the path that the symbolic link's owner has chosen.
     target = part
     for link in foreign_symlinks:
         if link.status.st_uid != target.status.st_uid:

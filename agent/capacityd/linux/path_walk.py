@@ -16,12 +16,12 @@ from capacityd.linux.paths import reversed_names
 MAX_LINKS = 40
 """The number of links that the kernel follows in a path (path_resolution(7))."""
 LEADS_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EACCES)
-"""The errors of a path that does not exist, or that may not exist for this process."""
+"""The errors of a path that does not exist, or that this process is not allowed to follow."""
 _FIND_FLAGS = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class PathPart:
-    """A folder or a link on a path, or the path's target. It stays open as long as this object exists."""
+    """A folder or a link on a path, or the path's target. The part stays open as long as this object exists."""
 
     def __init__(self, path: str, fd: int) -> None:
         """path: the path of this part, without links in the folders above it. fd: from open() with O_PATH."""
@@ -44,8 +44,8 @@ class PathPart:
 def walk(path: str) -> Iterator[tuple[PathPart, PathPart]]:
     """Yields the parts of a path from / on, each with the folder that contains it. / contains itself.
 
-    The last part is the path's target. A relative path begins at the current folder. Raises OSError where the path does
-    not continue, and ValueError if it contains a NUL.
+    The last part is the path's target. A relative path begins at the current folder. Raises OSError at the first part
+    that can't be opened, and ValueError if the path contains a NUL.
     """
     folder = part = _root()
     yield part, folder
@@ -65,8 +65,8 @@ def walk(path: str) -> Iterator[tuple[PathPart, PathPart]]:
         if link_count > MAX_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
         if part.status.st_dev == os.stat("/proc").st_dev:
-            # The kernel must follow a link in /proc, because the link's text need not name its target, such as an open
-            # file.
+            # The kernel must follow a link in /proc, because the link's text may not be the path of its target. The
+            # target may be an open file, for example.
             part = PathPart(part_path, os.open(name, os.O_PATH | os.O_CLOEXEC, dir_fd=folder.fd))
             yield part, folder
             folder = part
@@ -81,14 +81,14 @@ def walk(path: str) -> Iterator[tuple[PathPart, PathPart]]:
 
 def open_file(path: str) -> int:
     """Opens the regular file at a path for reading, and returns its descriptor. Raises the errors of walk(), and
-    OSError if it is not a regular file."""
+    OSError if the target is not a regular file."""
     for part, _ in walk(path):
         target = part
     return open_regular(target)
 
 
 def open_regular(part: PathPart) -> int:
-    """Opens a file for reading, and returns its descriptor. Raises OSError, also if it is not a regular file."""
+    """Opens a file for reading, and returns its descriptor. Raises OSError, also if the part is no regular file."""
     if part.is_folder:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), part.path)
     if not stat.S_ISREG(part.status.st_mode):
@@ -97,12 +97,12 @@ def open_regular(part: PathPart) -> int:
 
 
 def open_folder(part: PathPart) -> int:
-    """Opens a folder, and returns its descriptor. Raises OSError, also if it is not a folder."""
+    """Opens a folder, and returns its descriptor. Raises OSError, also if the part is no folder."""
     return _reopen(part, os.O_DIRECTORY)
 
 
 def _reopen(part: PathPart, flags: int) -> int:
-    # By the descriptor, because the path may lead elsewhere by now.
+    # The path may lead elsewhere by now, so the file is opened by the descriptor.
     return os.open(f"/proc/self/fd/{part.fd}", os.O_RDONLY | os.O_CLOEXEC | flags)
 
 
@@ -114,7 +114,7 @@ def _find(name: str, folder: int, *, expect_folder: bool) -> int:
     """Opens an entry of a folder, but does not follow a link. expect_folder: whether the path continues."""
     if expect_folder:
         try:
-            # O_DIRECTORY, because without it the kernel would not mount the file system of an automount point.
+            # Without O_DIRECTORY, the kernel would not mount the file system of an automount point.
             return os.open(name, _FIND_FLAGS | os.O_DIRECTORY, dir_fd=folder)
         except NotADirectoryError:
             pass  # a link, or a file where the path needs a folder

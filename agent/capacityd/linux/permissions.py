@@ -1,6 +1,6 @@
-"""Whether the service, which is root without capabilities, or every user may read a file, by its owner and mode.
+"""Whether the service, or every user, may read a file according to owners and modes.
 
-Also describes owners and modes for messages.
+The service is root without capabilities. This module also describes owners and modes for messages.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ _OVERFLOW_UID = "/proc/sys/kernel/overflowuid"
 
 
 def why_unreadable_to_root(path: str) -> str:
-    """Returns which file, or folder above it, denies access to root without capabilities, and how to fix it.
+    """Returns the message that a file, or a folder above it, denies access to root without capabilities.
 
-    Returns "" if owners and modes deny nothing, or if the file or a folder has an ACL, which may allow the access.
+    The message contains a remedy. Returns "" if owners and modes allow the access, or if the file or a folder has an
+    ACL, which may allow the access.
     """
     for part in steps_to(os.path.realpath(path)):
         try:
             status = os.stat(part)
             if _ACL in os.listxattr(part):
                 return ""
-        except OSError:  # the part does not exist; the folders above allow access
+        except OSError:  # the part does not exist, and the folders above it allow access
             return ""
         is_folder = stat.S_ISDIR(status.st_mode)
         needed_permission = stat.S_IXOTH if is_folder else stat.S_IROTH
@@ -46,8 +47,8 @@ def why_unreadable_to_root(path: str) -> str:
 def others_may_read(path: str, root: str) -> bool:
     """Whether every user may read a file, according to its mode and those of the folders above it.
 
-    root: the folder used as /. The modes of root and of the folders above it do not count, unless the file is a link to
-    a file outside of root.
+    root: the folder used as /. Its mode, and those of the folders above it, do not count, unless the file is a link to
+    a file outside of the folder.
     """
     *folders, file = steps_to(os.path.realpath(path))
     real_root = os.path.realpath(root)
@@ -75,10 +76,10 @@ def owner_and_mode(status: os.stat_result) -> str:
 
 
 def owner_name(uid: int) -> str:
-    """The user, for a message.
+    """The name of a user, for a message.
 
     In a user namespace, such as that of PrivateUsers= (systemd.exec(5)), one uid stands for all users that the
-    namespace does not map. Its name is "another user".
+    namespace does not map. This uid gets the name "another user".
     """
     if uid == 0:
         return "root"

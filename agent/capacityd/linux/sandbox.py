@@ -17,11 +17,12 @@ UNIT = "capacityd.service"
 SANDBOX_PAGE = "/usr/share/doc/capacityd/docs/files-and-programs.md"
 """The page with the drop-ins that open the sandbox."""
 _TIMEOUT = 1.0
-"""Seconds for systemctl. A detector may ask for advice after its program has timed out, and must end within two seconds
-after this timeout (discovery/child.py)."""
+"""Seconds for systemctl. A detector may ask for advice after its program has timed out. The detector must end within
+two seconds after the program's timeout (_TIMEOUT_MARGIN in discovery/child.py)."""
 _STATUS = "/proc/self/status"
 _SANDBOXED_LINE = "NoNewPrivs:\t1"
-"""A line in /proc/self/status (proc_pid_status(5)). The unit sets NoNewPrivileges=, which a shell of root lacks."""
+"""A line in the service's /proc/self/status (proc_pid_status(5)), because the unit sets NoNewPrivileges=. A shell of
+root does not have this line."""
 _PSEUDO_NAMES = (
     "null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm", "mqueue", "hugepages", "log",
     "fd", "stdin", "stdout", "stderr",
@@ -85,9 +86,9 @@ def hidden_text(path: str) -> str:
 
 
 def sandbox_advice(paths: Sequence[str], *, program_failed: bool = False) -> str:
-    """How the sandbox may have caused a failure, as the end of a message; "" if this process is not in the sandbox.
+    """How the sandbox may have caused a failure, as the end of a message; "" if the sandbox is no possible cause.
 
-    paths: the files that could not be read. program_failed: whether paths is the command of a program that failed.
+    paths: the files that could not be read, or the command of a program. program_failed: whether the program failed.
     """
     if not is_sandboxed():
         return ""

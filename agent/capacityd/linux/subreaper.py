@@ -44,7 +44,7 @@ def has_ended(pid: int) -> bool:
 def kill_children(deadline: float, spared: Collection[int] = ()) -> dict[int, int]:
     """Kills and reaps this process's children until no child is left, or until the deadline (time.monotonic()).
 
-    A child in an uninterruptible sleep may still exist at the deadline. spared: the PIDs of children that are not
+    A child in an uninterruptible sleep may still exist at the deadline. spared: the PIDs of children that must not be
     killed. Returns PID -> status from wait(2), for the children that have ended.
     """
     statuses: dict[int, int] = {}
@@ -55,7 +55,7 @@ def kill_children(deadline: float, spared: Collection[int] = ()) -> dict[int, in
             with suppress(OSError):  # the child has exited
                 os.kill(child, signal.SIGKILL)
             with suppress(OSError):  # the child has already been reaped
-                reaped, status = os.waitpid(child, os.WNOHANG)  # 0: the child still runs
+                reaped, status = os.waitpid(child, os.WNOHANG)  # reaped is 0 if the child still runs
                 if reaped:
                     statuses[child] = status
         now = time.monotonic()

@@ -34,7 +34,7 @@ class EntryKind(Enum):
     CHANGED = "eadd777d826542e2a4a621486ac5cb71"  # a number on the Node
     CONDITION = "4fde5156bc29436a8c57acafb5bf4dfd"  # a problem of a resource or of the Node has begun or ended
     CONFIGURATION_REJECTED = "af9faed3990f4995bae4e7b6d029c156"
-    DEGRADED = "f253b4b980544b33ae4d476e9730fe4a"  # an error that prevents passes, events or metrics, or its end
+    DEGRADED = "f253b4b980544b33ae4d476e9730fe4a"  # an error that prevents passes, events or metrics; or its end
 
 
 def sd_notify(message: str) -> None:
@@ -44,10 +44,7 @@ def sd_notify(message: str) -> None:
 
 
 def watchdog_timeout() -> float:
-    """Returns the seconds within which systemd expects WATCHDOG=1 again (sd_watchdog_enabled(3)); infinity if never.
-
-    An administrator may have shortened WatchdogSec= of the unit.
-    """
+    """Returns the seconds within which systemd expects WATCHDOG=1 again (sd_watchdog_enabled(3)); infinity if never."""
     if os.environ.get("WATCHDOG_PID", "") not in ("", str(os.getpid())):  # the watchdog is for another process
         return math.inf
     try:

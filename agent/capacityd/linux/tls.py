@@ -16,10 +16,9 @@ def set_trust(context: ssl.SSLContext, authority: str | None, *, verify: bool) -
     """Makes a client's context accept the certificates of servers that client-go accepts.
 
     authority: the certificates of the server's authorities (PEM); None: the authorities of the system. verify: False
-    accepts any certificate. Raises ssl.SSLError or ValueError if the authority contains no usable certificate, or a
-    damaged one.
+    accepts any certificate. Raises ssl.SSLError or ValueError if a certificate is damaged, or none is usable.
     """
-    # VERIFY_X509_STRICT, which create_default_context() sets, is not set: it requires a key identifier that the
+    # The flag VERIFY_X509_STRICT of create_default_context() is not used. It requires a key identifier, which the
     # authorities of many clusters lack.
     # A trusted certificate need not be a root. It may also be an intermediate certificate, or the server's own.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -40,10 +39,10 @@ def set_trust(context: ssl.SSLContext, authority: str | None, *, verify: bool) -
 def set_client_certificate(context: ssl.SSLContext, certificate: str, key: str) -> None:
     """Makes the context present a client certificate. certificate, key: PEM.
 
-    Raises ssl.SSLError or ValueError if they are damaged, encrypted, or do not belong together.
+    Raises ssl.SSLError or ValueError if one of them is damaged or encrypted, or if they do not belong together.
     """
     with _memory_file(certificate) as certificate_file, _memory_file(key) as key_file:
-        # An empty password, because OpenSSL would otherwise ask for the password of an encrypted key on the terminal.
+        # Without a password, OpenSSL would ask for that of an encrypted key on the terminal.
         context.load_cert_chain(certificate_file, key_file, password=lambda: "")
 
 

@@ -24,7 +24,7 @@ from capacityd.linux.permissions import owner_and_mode
 from capacityd.linux.program_start import first_line
 
 _MAX_INTERPRETERS = 5
-"""How many interpreters are checked, if each is a script with another interpreter. The kernel follows four scripts."""
+"""How many interpreters are checked if each interpreter is itself a script. The kernel follows four scripts."""
 _FOLDER_OF_ROOT = "use a folder that only root may write"
 
 
@@ -81,7 +81,7 @@ def own_trust() -> Trust:
 def trust_in(path: str) -> Trust:
     """The trust of a user who names a configuration file in a command.
 
-    Also the file's owner and its group may be able to change the file, and it may be in a folder such as /tmp.
+    The file's owner and its group may also be able to change the file. The file may be in a folder such as /tmp.
     """
     return replace(own_trust().with_owner_of(path), group_may_write=True, in_shared_folder=True)
 
@@ -90,7 +90,7 @@ def find_trusted(path: str, trust: Trust) -> PathPart:
     """Returns the target of a path. Raises NotTrusted if somebody else could change the target or a part of the path.
 
     A target that is a device, a socket or a folder may belong to anybody, because nothing is read from it here.
-    Raises OSError if the path leads nowhere, or NotTrusted if somebody else could create what is missing. Raises
+    Raises OSError if the path leads nowhere, but NotTrusted if somebody else could create what is missing. Raises
     ValueError if the path contains a NUL.
     """
     reached = None  # the part before
@@ -110,7 +110,10 @@ def find_trusted(path: str, trust: Trust) -> PathPart:
 
 
 def _require(part: PathPart, trust: Trust, *, may_be_sticky: bool = False) -> None:
-    """Raises NotTrusted if somebody else could change a part of a path. may_be_sticky: as for _flaw()."""
+    """Raises NotTrusted if somebody else could change a part of a path.
+
+    may_be_sticky: whether others may write the part if it is a folder with the sticky bit.
+    """
     if flaw := _flaw(part, trust, may_be_sticky=may_be_sticky):
         raise NotTrusted(flaw)
 
@@ -154,7 +157,7 @@ def flaw_of(path: str, trust: Trust) -> Flaw | None:
     except ValueError:  # no file has a NUL in its path
         return None
     except OSError as e:
-        if e.errno not in LEADS_NOWHERE:  # such as EMFILE: another process could still open the path
+        if e.errno not in LEADS_NOWHERE:  # another process may be able to open the path, for example after EMFILE
             return Flaw(path, f"can't be checked ({e.strerror})", "try again")
     return None
 

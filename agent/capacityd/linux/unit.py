@@ -34,8 +34,8 @@ class UnitState:
 def assignments(lines: Iterable[str]) -> Iterator[tuple[str, str, str]]:
     """Yields section, name and value of each setting in the file of a unit, as systemd reads it (systemd.syntax(7)).
 
-    The section includes its brackets, as in [Mount]. A line that ends with a backslash continues in the next line that
-    is no comment.
+    The section includes its brackets: [Mount]. A line that ends with a backslash continues in the next line that is no
+    comment.
     """
     section = ""
     continued = ""  # the start of the current setting, from lines that end with a backslash

@@ -13,7 +13,7 @@ _STDIN, _STDOUT = 0, 1  # file descriptors
 
 
 class ChildProcess:
-    """A running child, in a process group of its own. Raises OSError if it can't be started."""
+    """A running child, in a process group of its own. Raises OSError if the child can't be started."""
 
     def __init__(self, command: list[str]) -> None:
         stdin, self._write_fd = os.pipe2(os.O_CLOEXEC)
@@ -32,9 +32,9 @@ class ChildProcess:
         self.output_ended = False
         """Whether the child has closed its output, because it has ended or is about to end."""
         self.has_no_more_messages = False
-        """Whether no message follows, because the output has ended, or a line is longer than any message."""
+        """True if the output has ended, or if a line is longer than any message."""
         self._buffer = b""  # the start of a line whose end has not arrived yet
-        self._unsent = b""  # bytes for which the pipe to the child has had no room yet
+        self._unsent = b""  # bytes that did not fit into the pipe to the child yet
 
     def register(self, poll: select.poll) -> None:
         """Lets poll() return when the child has written something, or when unsent bytes can be sent."""

@@ -13,12 +13,12 @@ _CLOCK_REALTIME = 0
 _TFD_TIMER_ABSTIME, _TFD_TIMER_CANCEL_ON_SET = 1, 2
 _ITIMERSPEC = struct.Struct("@4l")  # interval and expiration, each in seconds and nanoseconds
 _EXPIRATION = (1 << 31) - 1
-"""When the timer expires, in seconds since the epoch: as late as a C long of 4 bytes allows, in January 2038. The timer
-only has to report that the clock was set, which it also does after it has expired."""
+"""When the timer expires, in seconds since the epoch: January 2038, the latest time that fits in a C long of 4 bytes.
+The timer reports that the clock was set, even after it has expired."""
 
 
 class ClockEvents:
-    """Events of the clock: each time that it is set, but not while it is corrected gradually. Raises OSError."""
+    """An event each time that the clock is set. A gradual correction causes no event. Raises OSError."""
 
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
@@ -45,14 +45,14 @@ class ClockEvents:
                 raise
             self._set_timer()
             return {PassReason.RESUME}
-        return set()  # the timer has expired, but still reports when the clock is set
+        return set()  # the timer has expired
 
     def _set_timer(self) -> None:
         value = _ITIMERSPEC.pack(0, 0, _EXPIRATION, 0)
         flags = _TFD_TIMER_ABSTIME | _TFD_TIMER_CANCEL_ON_SET
         if self._libc.timerfd_settime(self._fd, flags, value, None) < 0:
             code = ctypes.get_errno()
-            # ECANCELED: the clock was set at this moment, but the timer was set as well.
+            # ECANCELED: somebody set the clock at this moment. The kernel has set the timer nevertheless.
             if code != errno.ECANCELED:
                 raise OSError(code, "steps of the clock can't be noticed")
 

@@ -1,11 +1,11 @@
-"""How often events of one kind may start passes. Pure. Times are in seconds.
+"""How often events of one kind may start passes. Times are in seconds.
 
 Pods cause events of mounts, links and devices, and any program may change the Node or a file all the time. So events
 of one kind start at most BURST passes in a row, and then one in each PERIOD.
 
 Most events of links, addresses, routes, mounts and swap are caused by pods. If such an event has started a pass that
-changed no reading, the next one waits for a PERIOD. Events of devices do not wait then, because a dock or a hub sends
-its own events seconds before its devices send theirs.
+changed no reading, the next such event waits for a PERIOD. Events of devices do not wait after such a pass, because a
+dock or a hub sends its own events seconds before its devices send theirs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class EventRate:
         self._full_at: dict[PassReason, float] = {}
 
     def held_until(self, reason: PassReason) -> float:
-        """Returns when events of this reason may start a pass; minus infinity if its bucket is full."""
+        """Returns when events of this reason may start a pass; minus infinity if the reason's bucket is full."""
         full_at = self._full_at.get(reason)
         return -math.inf if full_at is None else full_at - (BURST - 1) * PERIOD  # a pass needs one token
 

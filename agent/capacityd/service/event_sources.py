@@ -1,6 +1,6 @@
 """The service's event sources: devices, links, addresses, mounts, swap, files, the clock, signals, and suspends.
 
-An event only says that something of its kind has changed. The pass that the event starts finds out what.
+An event says only which kind of thing has changed. The pass that the event starts finds out the details.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _SIGNALS = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 class EventSources:
     """The event sources that a configuration requires. A source that fails or could not be opened is opened again.
 
-    log_unavailable: called after each opening of the sources, with the errors of those that could not be opened.
+    log_unavailable: takes the errors of the sources that could not be opened. It is called each time that the sources
+    are opened.
     """
 
     def __init__(self, log_unavailable: Callable[[Sequence[str]], None]) -> None:
@@ -55,8 +56,8 @@ class EventSources:
     def watch_credentials(self, files: Collection[str]) -> set[PassReason]:
         """Also watches these files with credentials, which may not exist yet.
 
-        Returns the reasons for a pass: CONFIG if other files were watched before, because a new file may have
-        changed before it was watched.
+        Returns the reasons for a pass. If the files are not those of the last call, CONFIG is a reason: a new file may
+        have changed before it was watched.
         """
         other_files = set(files) - self._config.files.keys()
         if other_files == self._credential_files:
@@ -67,7 +68,10 @@ class EventSources:
         return {PassReason.CONFIG} | failed
 
     def prepare_pass(self) -> set[PassReason]:
-        """Call it before a pass. Returns the reasons for another pass."""
+        """Sets the watches on files anew, if a file has changed. Returns the reasons for another pass.
+
+        Call it before a pass.
+        """
         return self._collect(source.prepare_pass for source in self._file_events())
 
     def _file_events(self) -> list[FileEvents]:
@@ -83,7 +87,7 @@ class EventSources:
         self._open = {}
         self._unavailable = []
         if self._config.subsystems and not os.path.exists(UDEV):
-            # libudev looks for udev only when a monitor starts, so compare() starts another one.
+            # libudev looks for udev only when a monitor starts, so compare() opens the sources again.
             self._unavailable.append("udev is not running: there are no device events")
         for opener in self._openers():
             try:
@@ -115,14 +119,14 @@ class EventSources:
         return self._open.keys()
 
     def drain(self, ready: Collection[int]) -> set[PassReason]:
-        """Reads the events of these file descriptors. Returns the reasons for a pass; a suspend is one of them."""
+        """Reads the events of these file descriptors, and notices a suspend. Returns the reasons for a pass."""
         return self._collect(self._open[fd].drain for fd in self._open.keys() & ready) | self._drain_suspends()
 
     def compare(self) -> set[PassReason]:
         """Looks for changes of the watched files that caused no event. Returns the reasons for a pass.
 
-        If a source was not open, DEVICES is one of the reasons, because only a pass can notice the changes that the
-        source would have reported.
+        If a source was not open, DEVICES is one of the reasons. Only a pass can notice the changes that the source
+        would have reported.
         """
         reasons = self._collect(source.compare for source in self._file_events())
         if self._unavailable:
@@ -154,7 +158,7 @@ class EventSources:
 
 
 class Signals:
-    """SIGHUP, SIGTERM, SIGINT and SIGCHLD as a source for poll(). SIGCHLD only wakes the service."""
+    """Received signals, as a source for poll(). SIGCHLD only wakes the service."""
 
     def __init__(self) -> None:
         self._read_fd, write_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -175,7 +179,7 @@ class Signals:
 
 
 def ignore_signals() -> None:
-    """Ignores signals from now on. For a process that is about to end.
+    """Makes a process that is about to end ignore signals.
 
     When Python ends, it restores the default actions. A signal would then kill the process, and replace its exit
     status.

@@ -42,19 +42,21 @@ _FILE_MASK = _IN_MODIFY | _IN_DONT_FOLLOW | _IN_MASK_ADD  # MASK_ADD keeps the m
 _NO_WATCH = -1
 
 _Identity: TypeAlias = tuple[int, int, int] | None
-"""Device, inode, and time of change in nanoseconds (0 for a folder, whose content does not count). None: missing."""
+"""Device, inode, and time of the last change in nanoseconds. The time is 0 for a folder whose content does not count.
+None if nothing exists at the path."""
 _State: TypeAlias = list[_Identity]
-"""For each watched point of a path: the identities of the nearest existing folder above it, and of the point itself."""
+"""For each watched point of a path: the identity of the nearest existing folder above the point, and that of the point
+itself."""
 
 
 class FileEvents:
-    """Changes of files. A file is watched through its folder or, if that does not exist, the nearest existing parent.
+    """Changes of files. A file is watched through the nearest existing folder above it.
 
-    paths: path -> the reason for a pass when the file changes. The targets of links are also watched, unless the
-    service would not follow one of the links (watch_points.py).
+    paths: path -> the reason for a pass when the file changes. The targets of links are also watched, up to the first
+    link that the service does not follow (watch_points.py).
 
-    A change may be a new folder, or a link to another folder, so it requires other watches. They are set when the next
-    pass begins, which needs no further event until then. So a file that changes all the time costs little.
+    A change, such as a new folder or a link to another folder, may require other watches. They are set only when the
+    next pass begins, so a file that changes all the time costs little.
     """
 
     def __init__(self, paths: Mapping[str, PassReason]) -> None:
@@ -63,10 +65,10 @@ class FileEvents:
         if self._fd < 0:
             raise OSError(ctypes.get_errno(), "no more files can be watched (fs.inotify.max_user_instances)")
         self._paths = paths
-        # Watch descriptor -> name in the watched folder, or "" for the folder or file itself -> the paths that an event
-        # with this name may affect. Different paths of one inode have the same descriptor.
+        # Watch descriptor -> name in the watched folder -> the paths that an event with this name may affect. The name
+        # "" stands for the watched folder or file itself. Different paths of one inode have the same descriptor.
         self._watches: dict[int, dict[str, set[str]]] = {}
-        self._points: dict[str, list[str]] = {}  # path -> what is watched for it
+        self._points: dict[str, list[str]] = {}  # path -> the paths that are watched for it: links and their target
         self._states: dict[str, _State] = {}  # path -> its state when its watches were set
         self._has_changed = False  # whether a path has changed since its watches were set
         try:
@@ -89,7 +91,7 @@ class FileEvents:
             self._watch()
 
     def _watch(self) -> None:
-        """Sets the watches that the paths need now. Removes all others, because some folders change often."""
+        """Sets the watches that the paths need now. Removes other watches, because some folders change often."""
         watches: defaultdict[int, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
         remote = _remote_mount_points()
         self._points = {path: watch_points(path, remote) for path in self._paths}
@@ -149,7 +151,7 @@ class FileEvents:
 
         Some changes cause no event, such as a mount over a watched folder, or a change while the watches were set.
         """
-        if self._has_changed:  # the next pass looks
+        if self._has_changed:  # a pass is due already
             return set()
         remote = _remote_mount_points()
         changed = [path for path, points in self._points.items() if _state_of(points, remote) != self._states[path]]
@@ -157,7 +159,7 @@ class FileEvents:
         return {self._paths[path] for path in changed}
 
     def _changed_paths(self, data: bytes) -> Iterator[Collection[str]]:
-        """Yields, for each event, the paths that it may affect. If events were lost, these are all paths."""
+        """Yields the paths that each event may affect. If events were lost, yields all paths."""
         while data:
             descriptor, mask, _, name_length = _EVENT.unpack_from(data)
             event_end = _EVENT.size + name_length
@@ -174,7 +176,7 @@ class FileEvents:
 
 
 def _state_of(points: Collection[str], remote: Collection[str]) -> _State:
-    """Returns the current state of a path. points: what is watched for it. remote: mount points, as below."""
+    """Returns the current state of a path. points: the paths that are watched for it. remote: mount points to avoid."""
     state: _State = []
     for point in points:
         folder = os.path.dirname(point)
@@ -185,7 +187,10 @@ def _state_of(points: Collection[str], remote: Collection[str]) -> _State:
 
 
 def _identity(path: str, remote: Collection[str], *, by_content: bool) -> _Identity:
-    """The identity of a file or folder; None if it does not exist. by_content: whether it changes with the content."""
+    """The identity of a file or folder; None if it does not exist, or is below a remote mount point.
+
+    by_content: whether another content is another identity.
+    """
     if any(is_inside(path, mount_point) for mount_point in remote):
         return None
     try:

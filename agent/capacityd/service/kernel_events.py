@@ -1,7 +1,7 @@
 """Notices changes of the network with rtnetlink(7), and of mounts and swap areas by two tables in /proc.
 
-Nothing is parsed: each message is an event, and the tables are not read. The kernel reports a change of a table as an
-exceptional condition of the file (proc_pid_mountinfo(5)).
+Each message is an event, and is not parsed. The tables are not read, because the kernel reports a change of a table as
+an exceptional condition of the table's file (proc_pid_mountinfo(5)).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ GROUPS = {
     # When an address or a link goes away, the kernel removes its routes without a message about the routes.
     KernelEvents.ROUTES: _ROUTES | _RULES | _NEXT_HOPS | _ADDRESSES | _LINKS,
 }
-"""Kind of the events -> the groups of its messages."""
+"""Kind of events -> the multicast groups to which the kernel sends their messages."""
 
 TABLES = {KernelEvents.MOUNTS: MOUNT_TABLE, KernelEvents.SWAPS: "/proc/swaps"}
-"""Kind of the events -> path of the table. The table of swap areas is missing if the kernel was built without swap."""
+"""Kind of events -> the table's path. The table of swap areas is missing if the kernel was built without swap."""
 
 
 class NetlinkEvents:
@@ -74,7 +74,7 @@ class TableEvents:
     def drain(self) -> set[PassReason]:
         """Clears the event, and returns the reason for a pass. Call it only if poll() reports fileno() as readable.
 
-        That poll() has already taken the event from the table's file, so this method can't check for it again.
+        poll() takes the event from the table's file, so this method can't check whether there was an event.
         """
         self._epoll.poll(0)
         return {PassReason.KERNEL}
@@ -99,7 +99,7 @@ def _listen(groups: int) -> socket.socket:
 def read_all(source: socket.socket) -> bool:
     """Removes the queued datagrams from a netlink socket, at most _MAX_READS. Returns whether there were any.
 
-    An overflow of the queue, which loses datagrams, counts as a datagram. Raises OSError.
+    An overflow of the queue counts as a datagram. Raises OSError.
     """
     was_any = False
     for _ in range(_MAX_READS):

@@ -1,8 +1,8 @@
 """The main loop: waits for events and starts a short-lived worker for each reconcile pass.
 
-Workers make all decisions, so detectors that may hang or leak, the Kubernetes client and the TOML parser never run in
-this process. It reads the workers' messages, and keeps the text that a pass leaves for the next pass. Another child
-process, the watcher, reports each change of the Node.
+Workers make all decisions. So the detectors, which may hang or leak, the Kubernetes client and the TOML parser never
+run in this process. The loop reads the workers' messages, and keeps the text that a pass leaves for the next pass.
+Another child process, the watcher, reports each change of the Node.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from capacityd.service.watcher_process import WatcherProcess
 from capacityd.service.worker_process import WorkerProcess
 
 WORKER_TIMEOUT_BASE = 180.0  # seconds that a worker may run, in addition to the time that its detectors may take
-COMPARE_PERIOD = 60.0  # seconds between two looks for changed files, in case an event was lost
+COMPARE_PERIOD = 60.0  # seconds between two searches for changed files, in case an event was lost
 CHECK_RETRY_PERIOD = 20.0  # seconds until a failed check of the configuration is retried
 _STOP = {signal.SIGTERM, signal.SIGINT}
 
@@ -109,7 +109,8 @@ class Service:
                 self._watcher.comparison.begin_pass()
                 self._schedule.notify(self._sources.prepare_pass(), now)
                 self._give_job(Job.RECONCILE, reasons)
-            elif self._watcher.pids and self._schedule.wakes_at() <= now + DEBOUNCE:  # the pass will send a request
+            elif self._watcher.pids and self._schedule.wakes_at() <= now + DEBOUNCE:
+                # While the watcher runs, the pass will probably use the API server. The worker imports the modules now.
                 self._worker.start_early()
 
     def _give_job(self, job: Job, reasons: frozenset[PassReason]) -> None:
@@ -195,7 +196,10 @@ class Service:
         self._report_result(result.status if isinstance(result, PassResult) else "")
 
     def _report_result(self, line: str) -> None:
-        """Reports the state to `capacityd status` and systemd. line: as for Reports.notify_systemd()."""
+        """Reports the state to `capacityd status` and systemd.
+
+        line: the line for `systemctl status`; "": the current errors, or "waiting".
+        """
         self._write_status_file()
         self._reports.notify_systemd(line)
 
@@ -213,18 +217,18 @@ class Service:
         if result.credential_files:
             reasons = self._sources.watch_credentials(result.credential_files)
             if not result.error:
-                reasons.discard(PassReason.CONFIG)  # only an error may end
+                reasons.discard(PassReason.CONFIG)  # changed credentials can end an error, but there is none
             self._schedule.notify(reasons, now)
 
     def _on_check_result(self, result: CheckResult, now: float) -> None:
-        """Applies the configuration that the check has sent. Without one, the previous configuration stays active."""
+        """Applies the check's configuration. If the check has sent none, the previous configuration stays active."""
         error = f"the configuration check failed and is retried: {result.error}" if result.error else ""
         self._reports.log_error(Job.CHECK, error)
         if error:
             self._schedule.request_check(now + CHECK_RETRY_PERIOD)
         if result.config:
             self._reports.check = result
-            if not self._config:  # debouncing starts now, because the machine's events arrive from now on
+            if not self._config:  # the machine's events arrive from now on, so debouncing starts now
                 self._schedule.notify({PassReason.START}, now)
             if not self._config or self._config.resync != result.config.resync:
                 self._schedule.set_resync_period(result.config.resync, now)

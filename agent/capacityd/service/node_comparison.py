@@ -1,7 +1,8 @@
-"""Decides whether a change of the Node starts a pass. Pure.
+"""Decides whether a change of the Node starts a pass.
 
 Compares two fingerprints of the Node (model/fingerprint.py): the one that the watcher last reported, and the one that
-the last pass left. A pass's own write starts no pass, whether its report arrives before or after the end of the pass.
+the last pass left. A pass's write starts no other pass, whether the watcher reports the write before or after the end
+of the pass.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ class NodeComparison:
         self._reported = False  # whether the watcher has reported anything since the last comparison
 
     def report(self, seen: str | None) -> None:
-        """Takes the fingerprint that the watcher reports; None: the Node is no longer watched."""
+        """Takes the fingerprint that the watcher has seen; None: the Node is no longer watched."""
         self._seen = seen
         self._reported = seen is not None
 
@@ -28,17 +29,17 @@ class NodeComparison:
     def end_pass(self, known: str | None) -> None:
         """Takes the fingerprint of the Node as the pass left it.
 
-        known: None if the pass did not read the Node. Then the watcher's report from the pass's begin counts.
+        known: None if the pass did not read the Node. Then the watcher's last report before the pass counts.
         """
         self._known = self._seen_by_pass if known is None else known
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether the Node is watched, and still is as the last pass left it."""
+        """Whether the Node is watched, and has not changed since the last pass."""
         return self._seen is not None and self._seen == self._known
 
     def pop_difference(self, *, may_end_error: bool) -> bool:
-        """Returns whether the Node is a reason for a pass. Each report counts only for the next call.
+        """Returns whether the reports since the last call are a reason for a pass.
 
         may_end_error: whether the last pass failed with an error that any report may end.
         """

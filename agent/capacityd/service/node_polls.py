@@ -1,4 +1,4 @@
-"""When a pass reads a Node that is not watched. Pure. Times are in seconds, from time.monotonic()."""
+"""When a pass reads a Node that is not watched. Times are in seconds, from time.monotonic()."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class NodePolls:
     def __init__(self, jittered: Callable[[float], float]) -> None:
         self._jittered = jittered
         self.at = math.inf
-        """When a pass must read the Node; infinity: no pass must."""
+        """When a pass must read the Node; infinity if no poll is planned."""
         self._watched_since: float | None = None  # None: the Node is not watched
-        self._trouble_since: float | None = None  # since when no watch has lasted; None: no watch has failed yet
+        self._trouble_since: float | None = None  # since when each watch has soon failed; None: none has failed yet
         self._looked_at = -math.inf  # when a pass last read the Node while it was not watched
 
     def watch_begins(self, now: float) -> None:
@@ -34,8 +34,8 @@ class NodePolls:
     def watch_fails(self, now: float, *, look_now: bool) -> None:
         """Plans a poll, because the Node is not watched, although it should be.
 
-        look_now: whether the watcher asks for a pass at once. Polls keep at least the pause of model/pace.py between
-        them, so a watch that fails again and again does not start passes all the time.
+        look_now: whether the watcher asks for a pass at once. There is at least the pause of model/pace.py between two
+        polls, so a watch that fails again and again does not start passes all the time.
         """
         has_lasted = self._watched_since is not None and now - self._watched_since >= FIRST_POLL
         if has_lasted or self._trouble_since is None:

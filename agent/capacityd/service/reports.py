@@ -18,8 +18,7 @@ from capacityd.model.reasons import Job
 from capacityd.service.watcher_process import WatcherProcess
 from capacityd.service.worker_process import WorkerProcess
 
-WATCHER_LOG_PERIOD = 3600.0
-"""Seconds."""
+WATCHER_LOG_PERIOD = 3600.0  # seconds
 
 
 class Reports:
@@ -73,7 +72,7 @@ class Reports:
             log(Priority.WARNING, f"{reason}; the next pass starts it again", EntryKind.DEGRADED)
 
     def notify_systemd(self, line: str) -> None:
-        """Sends the line that `systemctl status` shows: this line, else the errors, else "waiting"."""
+        """Sends the line that `systemctl status` shows. If it is "", sends the current errors, or "waiting"."""
         text = line or "; ".join(self._errors.values()) or "waiting"
         one_line = " ".join(text.split())
         sd_notify(f"STATUS={one_line}")
@@ -89,8 +88,8 @@ class Reports:
     ) -> None:
         """Replaces service.json.
 
-        next_pass_in: seconds. overdue_after: if the file is not replaced within this many seconds after the next pass
-        is due, the service is stuck. running: whether a worker has a job or will soon get one.
+        next_pass_in: seconds until the next pass. overdue_after: if the file is not replaced within this many seconds
+        after the next pass is due, the service is stuck. running: whether a worker has a job, or will soon get a job.
         """
         now = time.time()
         slow_activity = worker.slow_activity

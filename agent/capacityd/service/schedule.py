@@ -1,4 +1,4 @@
-"""Decides when the next worker starts, and why. Pure. Times are in seconds.
+"""Decides when the next worker starts, and why. Times are in seconds.
 
 Events are debounced: a pass starts after 0.7 s without an event, but at most ten seconds after the first event.
 event_rate.py says which events wait longer. A failed pass is retried after the pause that model/pace.py defines.
@@ -20,11 +20,11 @@ from capacityd.service.node_polls import NodePolls
 
 DEBOUNCE = 0.7
 DEBOUNCE_MAX = 10.0
-"""A pass starts after DEBOUNCE without an event, and at the latest DEBOUNCE_MAX after the first event. A pod that needs
-a new device also waits for this time."""
+"""A pass starts after DEBOUNCE without an event, and at the latest DEBOUNCE_MAX after the first event. These times also
+delay a pod that needs a new device."""
 
 PROMPT_DEBOUNCE = 0.1
-"""A pass starts this time after the first change of the Node, which needs no time to settle."""
+"""A pass starts this time after the first change of the Node. A Node, unlike a device, needs no time to settle."""
 
 RESYNC_PERIOD = 3600.0  # between two passes without an event, until the configuration sets another period (resync)
 
@@ -39,10 +39,10 @@ _LEAST_SHARE = 2 / 3  # the shortest random pause, as a share of the longest one
 
 
 class Schedule:
-    """The time of the next pass, and its reasons. now is always a time of time.monotonic().
+    """The time of the next pass, and its reasons. All points in time are values of time.monotonic().
 
-    uniform: the function below; tests pass another one. debounce_first: whether the first pass is also debounced,
-    because the machine is still booting.
+    uniform: returns a random number from its first to its second argument. debounce_first: whether the first pass is
+    also debounced, because the machine is still booting.
     """
 
     def __init__(self, now: float, uniform: Callable[[float, float], float], *, debounce_first: bool = False) -> None:
@@ -53,7 +53,7 @@ class Schedule:
         self._rate = EventRate()
         self._start_at: float | None = None  # when start_jitter ends; no pass starts earlier
         self._resync_at = now + RESYNC_PERIOD
-        self._retry_at = math.inf  # of the pass that the last pass has requested, or of the retry after an error
+        self._retry_at = math.inf  # when to retry after an error, or when the pass starts that the last one requested
         self._not_before = -math.inf  # no pass before this time, unless an event ends the wait
         self._retry_after_until = -math.inf  # when the API server's last Retry-After ends
         self._failure_cause: RetryCause | None = None  # why the last pass failed; None: it succeeded
@@ -106,11 +106,11 @@ class Schedule:
         self._polls.watch_begins(now)
 
     def watch_fails(self, now: float, *, look_now: bool) -> None:
-        """Plans a poll, because the Node is not watched. look_now: as for NodePolls.watch_fails()."""
+        """Plans a poll, because the Node is not watched. look_now: whether the watcher asks for a pass at once."""
         self._polls.watch_fails(now, look_now=look_now)
 
     def notify(self, reasons: set[PassReason], now: float) -> None:
-        """Adds events that have come now. reasons: the reason for a pass that each event gives."""
+        """Adds events that have come now. reasons: why these events start a pass."""
         for reason in reasons:
             first, _ = self._events.get(reason, (now, now))
             self._events[reason] = first, now
@@ -120,7 +120,7 @@ class Schedule:
             self._not_before = min(self._not_before, self._retry_after_until)  # Retry-After still applies
 
     def delay_start(self, seconds: float, now: float) -> None:
-        """Delays the next pass, which is the first one that needs the Node, as start_jitter demands."""
+        """Delays the next pass, as start_jitter demands. It is the first pass that needs the Node."""
         self._start_at = now + seconds
 
     def wakes_at(self) -> float:
@@ -166,7 +166,7 @@ class Schedule:
         self._rate.count(reasons, now)
         self._events = {}
         self._start_at = None
-        self._retry_at = math.inf  # succeeded() or failed() plans the next one
+        self._retry_at = math.inf  # succeeded() or failed() sets it again
         self._not_before = -math.inf
         return self._pass_reasons
 

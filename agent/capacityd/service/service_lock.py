@@ -1,4 +1,7 @@
-"""The file service.lock, which the resident process locks while it runs. A PID file could contain a recycled PID."""
+"""The file service.lock, which the resident process locks while it runs.
+
+The kernel releases the lock when the process ends. A PID file would remain, and the PID may be that of another process.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Notices when devices are added, removed or changed, by the events that udev sends after its rules have run.
 
 The kernel filters the events by subsystem. Their content is not parsed: any process with CAP_NET_ADMIN can send events,
-and libudev and pyudev might fail at a malformed one.
+and libudev and pyudev might fail to parse a malformed event.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from capacityd.service.kernel_events import read_all
 
 
 class UdevEvents:
-    """Events of these subsystems. reason: the reason for a pass that each event gives.
+    """Events of these subsystems. reason: why each event starts a pass.
 
     Raises ImportError if libudev is missing. For errors of libudev, pyudev raises OSError, ValueError, OverflowError or
     MemoryError.
@@ -48,5 +48,5 @@ class UdevEvents:
 
 @cache
 def _context() -> Any:
-    """The context of all monitors. Each new context would load libudev again, which takes 65 KiB of memory."""
+    """The context that all monitors share. Each new context would load libudev again, which takes 65 KiB of memory."""
     return pyudev.Context()

@@ -1,8 +1,8 @@
 """Which paths to watch for a file: each link on the way to the file, and the target.
 
-A link is followed only if it belongs to root, to the user of this process, or to the owner of the target. With any
-other link, another user could learn when a file changes that only root can see. linux/opening.py reads files by the
-same rule. This module opens nothing, because the service must not wait for a server.
+A link is followed only if it belongs to root, to the user of this process, or to the owner of the target. Otherwise,
+the link's owner could learn when a file changes that only root can see. linux/opening.py reads files by the same rule.
+This module opens no file, because the service must not wait for a server.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _MAXSYMLINKS = 40  # the kernel's limit for links in one path
 def watch_points(path: str, remote: Collection[str]) -> list[str]:
     """Returns the paths to watch for this path: each link on the way and, at the end, the target.
 
-    If a link is not followed, the list ends with this link. remote: mount points of network and FUSE file systems.
-    Nothing below them is accessed: a path that enters such a mount point ends there.
+    If a link is not followed, the list ends with this link. remote: mount points of network and FUSE file systems. If
+    the path enters one of these mount points, the list ends with the mount point.
     """
     links: dict[str, int] = {}  # link -> its owner
     followed = 0

@@ -1,4 +1,4 @@
-"""The watcher, which is the process that watches the Node, as the service sees it."""
+"""Starts and ends the watcher, which is the process that watches the Node, and reads its messages."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from capacityd.service.node_comparison import NodeComparison
 from capacityd.service.surroundings import REAL, Surroundings
 
 SILENCE = 65.0
-"""Seconds without a line of the watcher after which the service ends it. An API server sends a bookmark each minute. So
-the server or the watcher hangs, the connection is dead, or something on the way holds back responses."""
+"""If the watcher writes no line for this number of seconds, the service ends the watcher. An API server sends a
+bookmark each minute, and the watcher then writes a line. So without a line, the server or the watcher hangs, the
+connection is dead, or something on the way holds back responses."""
 
 
 class WatcherProcess:
@@ -29,7 +30,7 @@ class WatcherProcess:
         self._target = 0
         """The hash of the target that the running process watches."""
         self._heard_at = 0.0
-        """When the running process has started or written a line."""
+        """When the running process started, or last wrote a line."""
         self.comparison = NodeComparison()
         self.watched_since: float | None = None
         """Since when the Node has been watched, in seconds since the epoch; None: the Node is not watched."""
@@ -54,7 +55,7 @@ class WatcherProcess:
     def watch(self, target: str) -> NotWatched | None:
         """Starts the watcher, unless it already watches this target. Returns the error if it could not be started.
 
-        target: NodeToWatch.target.
+        target: a WatchTarget as JSON.
         """
         if self._process is not None:
             if self._target == hash(target):
@@ -72,10 +73,7 @@ class WatcherProcess:
         return None
 
     def read_messages(self) -> NotWatched | None:
-        """Reads the messages since the last call, and ends a watcher that is silent.
-
-        Returns the last failure; None if there is none.
-        """
+        """Reads the messages since the last call, and ends a silent watcher. Returns the last new failure, if any."""
         if self._process is None:
             return None
         self._process.flush()

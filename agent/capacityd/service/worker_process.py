@@ -33,10 +33,10 @@ _KILL_TIMEOUT = 1.0  # seconds; a child that hangs in the kernel must not stop t
 
 
 class WorkerProcess:
-    """The worker process, which may not be running. There is at most one, which has a job or waits for a job.
+    """The worker process, which may not be running. There is at most one worker. It has a job, or waits for a job.
 
     command: the command that starts a worker. The fields with a job's results remain until the next job begins. Times
-    are of time.monotonic().
+    are values of time.monotonic().
     """
 
     def __init__(self, command: list[str], around: Surroundings = REAL) -> None:
@@ -67,7 +67,7 @@ class WorkerProcess:
     def start_early(self) -> None:
         """Starts a worker whose job will follow, if there is no worker. An error only delays the job.
 
-        Starts at most one worker for each job, because a worker may end before it gets the job.
+        Starts at most one worker for each job, even if the worker ends before it gets the job.
         """
         if self._process is None and self._may_start_early:
             self._may_start_early = False
@@ -78,7 +78,7 @@ class WorkerProcess:
     def give(self, request: JobRequest, timeout: float, spared: Collection[int]) -> None:
         """Gives the job to the waiting worker, or to a new one. Raises OSError if the new worker can't be started.
 
-        timeout: the seconds that the job may take. spared: as for kill().
+        timeout: the seconds that the job may take. spared: the PIDs of children that must not be killed.
         """
         if self._process:
             self.attend({self._process.fileno()}, spared)  # the worker may have ended while it waited
@@ -114,7 +114,7 @@ class WorkerProcess:
 
     @property
     def wakes_at(self) -> float:
-        """When attend() must be called next, because the worker becomes slow, or its deadline or its wait ends."""
+        """When attend() must be called next: when the worker becomes slow, or has reached its deadline."""
         if self._process is None:
             return math.inf
         if self.job is None:
@@ -133,8 +133,8 @@ class WorkerProcess:
     def attend(self, ready: Collection[int], spared: Collection[int]) -> str | None:
         """Reads the worker's messages. Ends the worker if its deadline has passed, or if it has waited too long.
 
-        ready: the file descriptors that can be read. spared: as for kill(). Returns how the worker has ended, for an
-        error message; None if it still runs, or did not run.
+        ready: the file descriptors that can be read. spared: the PIDs of children that must not be killed. Returns how
+        the worker has ended, for an error message; None if it still runs, or did not run.
         """
         if self._process is None:
             return None
@@ -169,8 +169,8 @@ class WorkerProcess:
     def kill(self, spared: Collection[int] = ()) -> str:
         """Kills the worker, if it is running, and all other children of the service.
 
-        spared: the PIDs of children that are not killed. Returns how the worker had ended before: "was killed by" and
-        the signal, or "exited without a result".
+        spared: the PIDs of children that must not be killed. Returns how the worker had ended before: "was killed by"
+        and the signal, or "exited without a result".
         """
         process, self._process = self._process, None
         self.is_slow = False

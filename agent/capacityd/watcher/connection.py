@@ -67,7 +67,7 @@ class Connection:
             self._http.connect()
             self._http.secure()
             self._http.request("GET", path, headers=headers)
-            connection = self._http.sock  # http.client may forget it
+            connection = self._http.sock  # getresponse() may set self._http.sock to None
             response = self._http.getresponse()
             connection.settimeout(None)
         except TimeoutError:
@@ -132,7 +132,7 @@ def context_of(target: WatchTarget) -> ssl.SSLContext:
 
 def refusal(status: int, retry_after: str = "") -> WatchFailure:
     """The failure for this HTTP status. retry_after: the header's value; "" if the header is missing."""
-    is_seconds = retry_after.isdecimal() and len(retry_after) < 9  # a date is ignored
+    is_seconds = retry_after.isdecimal() and len(retry_after) < 9  # otherwise, it is a date, which is ignored
     seconds = float(retry_after) if is_seconds else 0.0
     if status == http.client.UNAUTHORIZED:
         return WatchFailure("rejected the watcher's credentials (HTTP 401)", look_now=True)

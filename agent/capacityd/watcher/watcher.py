@@ -4,9 +4,9 @@ The request has no resourceVersion. So the first event of each connection shows 
 two connections is missed. If the Node does not exist, the API server first sends a bookmark, at once or after a minute.
 Source: Semantics for watch, kubernetes.io/docs/reference/using-api/api-concepts.
 
-The resident process replaces a watcher that writes no line for a while. So the watcher writes a sign of life when it
-begins to connect, after each bookmark, which an API server sends each minute, and now and then for other events and
-during a pause.
+The resident process replaces a watcher that writes no line for a while. So the watcher writes a sign of life, an empty
+line, when it begins to connect and after each bookmark. An API server sends a bookmark each minute. The watcher also
+writes signs of life during a pause, and for events that change nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LONG_CONNECTION = 5.0
 
 _STDOUT = 1  # file descriptor
 _LEAST_SHARE = 2 / 3  # the shortest random pause, as a share of the longest pause
-_SIGN_PERIOD = 30.0  # seconds between two signs of life, unless the server or a new connection is a reason for one
+_SIGN_PERIOD = 30.0  # seconds between two signs of life during a pause, or for events that change nothing
 _NO_NODE = ""  # the fingerprint of a Node that does not exist
 
 
@@ -71,7 +71,7 @@ class Watcher:
             connection.close()
 
     def _take(self, line: bytes) -> None:
-        """Reports the Node that an event shows. Raises WatchFailure."""
+        """Handles an event: reports the Node that the event shows. Raises WatchFailure."""
         try:
             event = json.loads(line)
             kind, content = event["type"], event["object"]

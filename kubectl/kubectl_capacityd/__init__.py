@@ -1,1 +1,1 @@
-"""`kubectl capacityd`: what an operator asks about the Nodes of a cluster. Uses modules of the agent."""
+"""`kubectl capacityd`: commands for operators, about the Nodes of a cluster. Uses modules of the agent."""

@@ -1,4 +1,4 @@
-"""kubectl-capacityd, which kubectl runs for `kubectl capacityd`."""
+"""The program kubectl-capacityd, which kubectl runs for `kubectl capacityd`."""
 
 from __future__ import annotations
 

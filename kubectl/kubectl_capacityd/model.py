@@ -1,4 +1,4 @@
-"""A cluster's Nodes and its pods' requests, as far as `fleet` uses them."""
+"""A cluster's Nodes and its pods' requests, as far as the commands use them."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class NodeSummary:
     """The hash of the configuration; "" if the Node has no such annotation."""
     condition: Condition | None = None
     condition_since: float | None = None
-    """lastTransitionTime of the condition CapacityPublished; None if missing or damaged."""
+    """lastTransitionTime of the condition CapacityPublished; None if the time is missing or invalid."""
     annotation_error: str = ""
-    """Why the annotation can't be read, wholly or in part; "" if it can."""
+    """Why the annotation can't be read completely; "" if it can be read."""
     ready: bool | None = None
     """Whether the condition Ready is True; None if the Node has no such condition."""
     ready_since: float | None = None
-    """lastTransitionTime of the condition Ready."""
+    """lastTransitionTime of the condition Ready; None if the time is missing or invalid."""
     cordoned: bool = False
     labels: Mapping[str, tuple[int, str | None]] = field(default_factory=dict)
     """The published labels according to the annotation: name -> published number, value on the Node."""
@@ -59,6 +59,6 @@ class Fleet:
     device_classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Extended resource -> names of the DeviceClasses that define it; empty if DeviceClasses can't be listed."""
     requests: PodRequests | None = None
-    """None: the pods are unknown."""
+    """What the pods request; None if the pods are unknown."""
     read_at: float | None = None
     """When a saved list was read from the cluster, in seconds since the epoch; None for a list from the API server."""

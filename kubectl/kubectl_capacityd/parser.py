@@ -21,8 +21,8 @@ COMMANDS = {
 def command_parser() -> argparse.ArgumentParser:
     """Returns the parser. The manual is generated from it as well."""
     # Common options may stand before or after the command, because kubectl accepts --context and --kubeconfig before
-    # its commands. With SUPPRESS, a command's parser sets no defaults, which would replace the values of options before
-    # the command.
+    # its commands. With SUPPRESS, a command's parser sets no defaults. A default would replace the value of an option
+    # before the command.
     common = ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     _add_common(common)
     parser = ArgumentParser(
@@ -30,8 +30,8 @@ def command_parser() -> argparse.ArgumentParser:
         description="Shows what capacityd publishes on the Nodes of a cluster.",
         epilog=f"{program_epilog()}\n\nFor more: {PROGRAM} COMMAND --help, man kubectl-capacityd",
     )
-    # With parents=[common], this parser and the commands' parsers would share the objects of the options. Then
-    # set_defaults() below would set defaults for all parsers.
+    # Not parents=[common]: the objects of the options would be shared with the commands' parsers, and set_defaults()
+    # below would set defaults for all parsers.
     _add_common(parser)
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     parser.set_defaults(context=None, kubeconfig=None, node_file=None)

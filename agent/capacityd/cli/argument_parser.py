@@ -10,17 +10,17 @@ from typing import Any, NoReturn
 
 
 class ArgumentParser(argparse.ArgumentParser):
-    """The parser of a program or a command. Messages do not name commands without a help text."""
+    """The parser of a program or a command. Messages name only commands that have a help text."""
 
     def __init__(self, **options: Any) -> None:
-        """options: as in argparse. An abbreviated option is an error."""
+        """options: parameters of argparse.ArgumentParser. An abbreviated option on the command line is an error."""
         super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **options)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """Parses as argparse does. Ends the program with an error about an unknown argument, which suggests the nearest
         option.
 
-        argparse calls this method of the program's parser, and of the command's parser. Each shows its own options.
+        argparse calls this method of the program's parser, and of the command's parser. Each suggests its own options.
         """
         if self._subparsers is not None:
             self._refuse_unknown_before_command(args)
@@ -31,8 +31,8 @@ class ArgumentParser(argparse.ArgumentParser):
         return parsed, []
 
     def _refuse_unknown_before_command(self, arguments: Sequence[str]) -> None:
-        """Ends the program with an error if it does not know an option before the command: argparse would take the
-        option's value for the command."""
+        """Ends the program with an error about an unknown option before the command. argparse would take the option's
+        value for the command."""
         words = iter(arguments)
         for word in words:
             option, has_value, _ = word.partition("=")
@@ -43,17 +43,17 @@ class ArgumentParser(argparse.ArgumentParser):
                 hint = self._nearest(option) or "the options of a command stand after the command"
                 self.error(f"unrecognized arguments: {option}; {hint}")
             if known.dest in ("help", "version"):
-                return  # the program ends there
+                return  # these options end the program
             if known.nargs != 0 and not has_value:
                 next(words, "")
 
     def _nearest(self, argument: str) -> str:
-        """The end of a message about an unknown argument: the option that it may be meant as; "" if there is none."""
+        """The end of a message about an unknown argument: the option that was probably meant; "" if none is similar."""
         near = get_close_matches(argument.partition("=")[0], self._option_string_actions, n=1)
         return f'did you mean "{near[0]}"?' if near else ""
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
-        """Converts a value as argparse does. Refuses the empty value of an option, which an unset variable causes."""
+        """Converts a value as argparse does. Refuses an empty value of an option: a shell variable may be unset."""
         may_be_empty = not action.option_strings or action.default == ""
         if not arg_string and not may_be_empty:
             raise argparse.ArgumentError(action, "the value is empty; is a variable unset?")

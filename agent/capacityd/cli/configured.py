@@ -1,4 +1,4 @@
-"""The configuration of a command."""
+"""Loads the configuration for a command."""
 
 from __future__ import annotations
 

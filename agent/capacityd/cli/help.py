@@ -60,7 +60,7 @@ FILES = (
     ("/etc/capacityd/conf.d/*.toml", "the configuration, capacityd.toml(5)"),
     ("/usr/share/capacityd/examples", "configurations to copy from"),
 )
-"""Pairs of path and what is there, for the help of the program itself."""
+"""Pairs of path and content, for the help of the program itself."""
 
 STATUSES = {  # exit status -> its meaning
     0: "done",
@@ -99,10 +99,10 @@ def epilog(
     signs: str = "",
     files: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """Returns the text.
+    """Returns the text below the options.
 
     examples: pairs of command line and purpose. statuses: exit status -> its meaning. signs: the meaning of the signs
-    in the output. files: pairs of path and what is there.
+    in the output. files: pairs of path and content.
     """
     parts = [["examples:", *_aligned(examples, before_meaning="# ")]]
     if signs:

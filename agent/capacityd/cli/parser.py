@@ -69,7 +69,7 @@ def command_parser() -> argparse.ArgumentParser:
         name: commands.add_parser(name, help=about, description=about, epilog=command_epilog(name))
         for name, (_, about) in COMMANDS.items()
     }
-    # A command prints one format.
+    # A command prints only one format, so the options for formats exclude each other.
     formats = {name: subparsers[name].add_mutually_exclusive_group() for name in ("devices", "plan")}
     formats["devices"].add_argument("--toml", action="store_true", help="print a commented starter configuration")
     formats["plan"].add_argument("--patch", action="store_true", help="print the patch instead, for kubectl patch")

@@ -48,9 +48,9 @@ def service_problems(config: Config, kubeconfig: str | None) -> Iterator[Problem
 
 
 def node_name_error(config: Config, kubeconfig: str | None) -> str:
-    """The error if node_name is not the Node of the credentials. "" if it is, or if the credentials can't be read.
+    """The error if node_name is not the Node of the credentials; "" for the same Node, or for unreadable credentials.
 
-    kubeconfig: as in service_problems(), which reports a file that can't be read in time.
+    kubeconfig: the option --kubeconfig. None: the configured kubeconfig or, by default, the kubelet's.
     """
     name = config.settings.node_name
     if not name:
@@ -117,7 +117,7 @@ def _hidden(path: str, sandbox: Sandbox) -> str:
 
 
 def _unusable_command(command: tuple[str, ...], sandbox: Sandbox) -> str:
-    """Why the service does not run a command, or may get another result than root; "" if it runs and gets the same."""
+    """Why the service does not run a command, or may get another result than root; otherwise ""."""
     if flaw := flaw_of_command(command, SERVICE_TRUST):
         return f"the service does not run {command[0]}, because {flaw}"
     return next((hidden_text(word) for word in command if word.startswith("/") and sandbox.hides(word)), "")

@@ -1,4 +1,4 @@
-"""Loads the configuration: from TOML files to schema.config.Config. Reports all problems at once."""
+"""Loads the configuration from TOML files into a schema.config.Config. Reports all problems at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Loaded", "Problem", "load"]
 def load(path: str | None = None, root: str = "/") -> Loaded:
     """Loads the file or folder at path. Without a path, loads the files that the service reads, below root.
 
-    Raises nothing. The result contains the problems and the valid part.
+    Never raises. The result contains the valid part of the configuration, and the problems.
     """
     if path is None:
         files = files_of_service(root)
@@ -37,7 +37,7 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
             quotes_text = e.line > 0  # only an error with a line may quote the file
             unreadable.append(Problem(clean(file), clean(str(e)), line=e.line, private=private and quotes_text))
         else:
-            if texts[file]:  # an empty file masks a vendor's file, and configures nothing
+            if texts[file]:  # skip an empty file, which only masks a vendor's file
                 documents.append((Place(file, texts[file], private=private), document))
     loaded = parse(documents, unreadable=unreadable, texts=texts)
     return replace(loaded, folders=files.folders, skipped=tuple(files.skipped))

@@ -1,8 +1,9 @@
 """Finds the files of the configuration, in the order of merging, and reads them.
 
-The order and the masking of files follow the UAPI configuration files specification. As an exception, the main file
-comes after the vendors' files and before the administrator's files. Only root may be able to change the files
-(linux/trust.py), because they can name programs that the service runs as root.
+The order of the files follows the UAPI configuration files specification. So does masking: the administrator's file
+replaces a vendor's file of the same name. One exception: the main file comes between the vendors' files and the
+administrator's files. Only root may be able to change the files (linux/trust.py), because they can name programs that
+the service runs as root.
 """
 
 from __future__ import annotations
@@ -39,20 +40,20 @@ class Files:
     """The files to read, and the errors of their folders."""
 
     need_permissions: bool
-    """Whether the files' modes must allow root to read them: the service is root without capabilities."""
+    """Whether the files' modes must let root read them. The service is root without the capability to ignore modes."""
     trust: Trust
-    """Who may be able to change the files. A user who names a file also trusts the file's owner and the groups that may
-    write it."""
+    """The users and groups that may change the files. If a user names a file, they include the file's owner and the
+    groups that may write it."""
     masking: set[str] = field(default_factory=set)
-    """Paths of files that replace a vendor's file of the same name. Only such a file may be empty."""
+    """Paths of files that replace a vendor's file of the same name. Only these files may be empty."""
     folders: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
     """Path of a folder -> the names of its files that are read; None if there is no such folder."""
     paths: list[str] = field(default_factory=list)
     """The files, in the order of merging. Later files override earlier ones."""
     skipped: list[str] = field(default_factory=list)
-    """Paths of files that are not read, and need not be: hidden files, copies, and files of other programs."""
+    """Paths of files that are left unread on purpose: hidden files, copies, and files of other programs."""
     failures: dict[str, str] = field(default_factory=dict)
-    """Path -> the reason, for unusable folders, and for files that are not read but probably meant to be."""
+    """Path -> the error, for unusable folders, and for unread files that are probably meant as configuration."""
 
 
 def files_of_service(root: str) -> Files:
@@ -89,9 +90,9 @@ def files_at(path: str) -> Files:
 
 
 def read(path: str, files: Files) -> str:
-    """The text of one of the files. /dev/null counts as an empty file, which masks another file.
+    """The text of one of the files. A link to /dev/null counts as an empty file.
 
-    Raises ConfigError. The error has a line if the content is wrong.
+    Raises ConfigError, with a line if the content is wrong.
     """
     try:
         found = find_trusted(path, files.trust)
@@ -144,23 +145,23 @@ def _not_trusted(error: NotTrusted, path: str) -> str:
 
 
 def _add_folder(folder: str, files: Files, *, masked: Collection[str], may_have_others: bool = False) -> dict[str, str]:
-    """Returns the .toml files of a folder: name -> path. Adds the folder, its failures and its masking files to files.
+    """Returns the .toml files of a folder: name -> path. Adds all other results to files.
 
     The caller adds the paths to files, in the order of merging. Hidden files are skipped, because editors create hidden
     lock files and swap files.
-    masked: names of vendors' files. A file of this folder replaces the vendor's file of the same name. may_have_others:
-    whether the folder may contain files whose names do not end with .toml.
+    masked: names of the vendors' files that this folder's files of the same names replace. may_have_others: whether the
+    folder may contain files with other endings than .toml.
     """
     files.folders[folder] = None
     try:
-        os.stat(folder)  # first, because a missing folder is no failure, even if anybody could create it
+        os.stat(folder)  # before the check of trust: a missing folder is no failure, whoever could create it
         names = trusted_names(folder, files.trust)
     except NotTrusted as e:
         files.failures[folder] = _not_trusted(e, folder)
         return {}
     except OSError as e:
-        # A missing folder configures nothing. A folder behind a dangling link may configure resources. So the link is a
-        # failure, and nothing is removed from the Node.
+        # A missing folder configures nothing, so it is no failure. A dangling link is a failure, so that nothing is
+        # removed from the Node: the link's folder may configure resources.
         is_missing = e.errno == errno.ENOENT and not _is_dangling(folder) and not _is_dangling(os.path.dirname(folder))
         if not is_missing:
             files.failures[folder] = _reason(e)

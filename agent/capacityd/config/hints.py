@@ -25,7 +25,7 @@ def hints(resource: Resource, place: Place) -> Iterator[Problem]:
 
 
 def _measure_hints(resource: Resource, detector: DeviceDetector, place: Place) -> Iterator[Problem]:
-    """Yields a hint if the detector's only device is the machine, and the resource neither measures nor tests it."""
+    """Yields a hint if the machine is the detector's only device, and the resource has neither a measure nor a test."""
     machine_is_only_device = not detector.identifying_keys  # cpu and memory
     has_table_without_test = any(not table.tests for table in resource.tables)
     if machine_is_only_device and resource.measure is None and has_table_without_test:
@@ -39,7 +39,7 @@ def _exact_size_hints(resource: Resource, detector: DeviceDetector, place: Place
     sizes = [key for key, amount in detector.measures.items() if amount.dimension == "size"]
     for table in resource.tables:
         for test in table.tests:
-            comparisons = test.text.split(OR)  # a list in TOML is joined by OR
+            comparisons = test.text.split(OR)
             # An amount without a sign such as >= is compared for equality.
             exact_sizes = [comparison for comparison in comparisons if is_amount(comparison.strip())]
             if test.key in sizes and exact_sizes:
@@ -49,7 +49,7 @@ def _exact_size_hints(resource: Resource, detector: DeviceDetector, place: Place
 
 
 def _name_hint(name: str) -> str:
-    """A hint about a name that a device plugin may register, because of its domain; "" for any other name."""
+    """A hint about a name in a device plugin's domain, because the plugin may register it; "" for any other name."""
     domain = plugin_domain(name)
     if not domain:
         return ""

@@ -26,7 +26,7 @@ _ARCHITECTURE = Mistake(
     f"^({'|'.join(UNAME_MACHINES)})$",
     lambda text: f'is not an architecture of uname -m; write "{UNAME_MACHINES[text]}"',
 )
-"""A name for an architecture that no machine's uname -m prints, and what to write instead."""
+"""A name for an architecture that uname -m never prints."""
 _ANY_TEXT = Text()
 _DEFAULTS = {declared.name: declared.default for declared in fields(Resource)}
 """Name of a field of Resource -> its default, which is also the key's default in TOML."""
@@ -42,7 +42,7 @@ _DMI_FILES = (
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A key of "when". Its value is a text, or a table with a text for each name."""
+    """A key of "when". Its value is a text, or a table of names and texts."""
 
     about: str
     text: Text = _ANY_TEXT
@@ -58,7 +58,7 @@ class Fact:
 
 
 def _as_written(name: str) -> SettingType:
-    """The type of a key whose value resource.py parses, because it depends on the detector, or contains other keys."""
+    """A type that leaves the value as it is. resource.py parses the value, because it depends on other keys."""
     return SettingType(name, parse=lambda raw: raw)
 
 
@@ -120,7 +120,7 @@ WHEN_KEYS: dict[str, Fact] = {
 def _settings_tables() -> dict[str, dict[str, Setting]]:
     tables: dict[str, dict[str, Setting]] = {}
     for declared in fields(Settings):
-        for table, setting in declared.metadata.items():  # exactly one item, from schema.config._setting()
+        for table, setting in declared.metadata.items():  # one item, as schema.config._setting() declares it
             tables.setdefault(table, {})[declared.name] = setting
     return tables
 

@@ -9,8 +9,8 @@ from functools import cache
 from typing import TypeAlias
 
 Step: TypeAlias = tuple[str, int]
-"""One table or key in a path: its name without quotes, and its number. The number is a table's position in a list of
-tables, from 1. It is 0 outside of lists, and in a list with only one table."""
+"""A table or key in a path: its name without quotes, and its number. The number is the position in a list of tables,
+from 1. It is 0 outside of lists, and in a list with only one table."""
 
 _KEY = r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+)"""
 _DOTTED_KEY = rf"{_KEY}(?:\s*\.\s*{_KEY})*"
@@ -20,7 +20,7 @@ _PART = re.compile(_KEY)
 
 
 def line_of(path: tuple[Step, ...], text: str) -> int:
-    """The line of a table or key, or else of the innermost table around it whose line is known, or else 0."""
+    """The line of a table or key. If unknown, the line of the innermost enclosing table whose line is known, or 0."""
     lines = _lines(text)
     for length in range(len(path), 0, -1):
         *parents, (name, number) = path[:length]
@@ -32,7 +32,7 @@ def line_of(path: tuple[Step, ...], text: str) -> int:
 
 
 def earlier_line(text: str, line: int) -> int:
-    """The line that has the same table or key as this line; 0 if no earlier line has it."""
+    """The earlier line that defines the same table or key as this line; 0 if there is no such line."""
     rows = text.split("\n")[:line]
     table, path = next(((table, path) for number, table, path in _definitions(rows) if number == line), ((), ()))
     earlier = _lines("\n".join(rows[:-1]))
@@ -47,11 +47,11 @@ def _lines(text: str) -> Mapping[tuple[Step, ...], int]:
     for line, table, path in _definitions(text.split("\n")):
         for length in range(len(table) + 1, len(path) + 1):  # a dotted key "a.b = 1" also begins the table "a"
             lines.setdefault(path[:length], line)
-        # The list as a whole has number 0, and begins at its first table. Outside of lists, this changes nothing.
+        # Number 0 means the whole list, which begins at its first table. Outside of lists, the number already is 0.
         lines.setdefault((*path[:-1], (path[-1][0], 0)), line)
     for path, line in [*lines.items()]:  # the header [a.b] also begins the table "a"
         top_table, _ = path[0]
-        # "resources" gets no line: otherwise a resource whose line is not found would get another resource's line.
+        # "resources" gets no line, because line_of() would return that line for a resource whose line is unknown.
         shortest = 2 if top_table == "resources" else 1
         for length in range(shortest, len(path)):
             lines.setdefault(path[:length], line)
@@ -59,8 +59,7 @@ def _lines(text: str) -> Mapping[tuple[Step, ...], int]:
 
 
 def _definitions(rows: Sequence[str]) -> Iterator[tuple[int, tuple[Step, ...], tuple[Step, ...]]]:
-    """Yields, for each header and each key at the start of a line: the line, the path of the table around it, and its
-    own path.
+    """Yields line, path of the enclosing table, and full path for each header and each key at the start of a line.
 
     The first of several tables [[a]] has number 1, the second has 2.
     """

@@ -32,7 +32,7 @@ class _Merged:
     broken: dict[str, str] = field(default_factory=dict)
     """Invalid name of a resource -> what is wrong with the name."""
     complete: bool = True
-    """Whether all resources are known. If not, nothing is removed from the Node: a key may belong to an unknown
+    """Whether all resources are known. If not, nothing is removed from the Node, because a key may belong to an unknown
     resource."""
 
 
@@ -43,9 +43,10 @@ def parse(
     ones.
 
     If two documents define a resource, only the later definition is checked. If it has a problem, the resource is
-    broken: the earlier definition is outdated.
+    broken: the earlier definition is outdated, and not used.
 
-    unreadable: the problems of the files that have no document. texts: the text of each file, in the order of merging.
+    unreadable: the problems of files that could not be read or parsed. texts: the text of each file, in the order of
+    merging.
     """
     merged = _Merged(complete=not unreadable)  # an unreadable file may configure resources
     problems = [*unreadable]
@@ -76,7 +77,7 @@ def parse(
             problems += place.problems
             more = f" (and {len(place.problems) - 1} more)" if len(place.problems) > 1 else ""
             broken[name] = f"{place.problems[0].reason()}{more}"
-        elif resource is not None:  # None: enabled = false drops it
+        elif resource is not None:  # None: the resource has enabled = false
             resources.append(resource)
             warnings += hints(resource, place)
             values.setdefault("resources", {})[name] = raw
@@ -115,7 +116,7 @@ def _file_meant_to_observe(
     last = None
     for file, text in texts.items():
         if file == valid_file:
-            last = None  # this file overrides the earlier ones
+            last = None  # this file overrides earlier files
         if clean(file) in files_with_problems and _mentions_observe(text):
             last = file
     return last
@@ -133,7 +134,7 @@ def _digest(values: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _merge(top: Place, document: Mapping[str, object], merged: _Merged) -> list[Problem]:
-    """Adds a document to the merged values, and returns its problems. parse() checks resources and settings later.
+    """Adds a document to the merged values, and returns its problems. parse() checks the values later.
 
     top: the place of the document.
     """
@@ -160,20 +161,20 @@ def _merge(top: Place, document: Mapping[str, object], merged: _Merged) -> list[
 
 
 def _merge_settings(table: str, raw: Mapping[str, object], *, place: Place, merged: _Merged) -> None:
-    """Adds the settings of a table. place: the table."""
+    """Adds the settings of a table to the merged values. place: the place of the table."""
     for key, value in raw.items():
         merged.settings[table, key] = (replace(place, problems=[]), value)
 
 
 def _merge_resource(name: str, raw: object, *, place: Place, merged: _Merged) -> None:
-    """Adds a resource. place: the table "resources", which collects the problem of an invalid name."""
+    """Adds a resource to the merged values. place: the place of the table "resources"."""
     why_invalid = name_problem(name)
     if why_invalid:
         if _contains_unknown_table(raw):
             place.report(name, f"each dot begins a new table; write the whole name in quotes: [{EXAMPLE}]")
         else:
             place.report(name, f"the name {why_invalid}")
-        # The names of broken resources are shown to users who may not read a private file.
+        # Users who may not read a private file can see the names of broken resources, so this name is left out.
         shown = f"a resource of {place.file}" if place.private else name
         merged.broken[clean(shown)] = place.problems[-1].reason()
         merged.complete = False  # the resource may already be published under its right name
@@ -184,7 +185,7 @@ def _merge_resource(name: str, raw: object, *, place: Place, merged: _Merged) ->
 def _contains_unknown_table(raw: object) -> bool:
     """Whether a table contains another table under a key that no resource has.
 
-    TOML begins such a table at a dot in a name without quotes.
+    In a name without quotes, each dot begins such a table.
     """
     if not isinstance(raw, dict):
         return False

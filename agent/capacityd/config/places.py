@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-# A file masks the files of the same name in earlier folders. The UAPI specification also lists a folder in /run. It is
-# left out, because systemd removes /run/capacityd when the service stops.
+# A file replaces the files of the same name in earlier folders. The UAPI specification also lists a folder in /run.
+# That folder is left out, because systemd removes /run/capacityd when the service stops.
 VENDOR_FOLDERS = ("usr/lib/capacityd/conf.d", "usr/local/lib/capacityd/conf.d")
 MAIN_FILE = "etc/capacityd/capacityd.toml"
 LOCAL_FOLDER = "etc/capacityd/conf.d"

@@ -35,9 +35,9 @@ class Problem:
     file: str
     message: str
     table: str = ""
-    """The table's header, as in TOML."""
+    """The table's header in TOML, without brackets."""
     key: str = ""
-    """The key, as in TOML; "" if the error concerns the whole table."""
+    """The key in TOML; "" if the error concerns the whole table."""
     line: int = 0
     """The line in the file; 0 if it is unknown."""
     private: bool = False
@@ -46,7 +46,7 @@ class Problem:
     """Whether this is a warning about a valid file."""
 
     def reason(self) -> str:
-        """The text without the line, for the reason of a reading: an edit of other lines does not change the reason."""
+        """The text without the line, for a reading's reason. So an edit of other lines does not change the reason."""
         return self._public(self.file)
 
     def public(self) -> str:
@@ -56,7 +56,7 @@ class Problem:
     def located(self, severity: str = "") -> str:
         """The text with the line, in the format of compilers, so that editors can jump to the line.
 
-        It quotes even a private file. severity: what precedes the message, such as "warning: ".
+        Unlike public(), quotes even a private file. severity: a prefix of the message, such as "warning: ".
         """
         return self._text(self._file_and_line, severity)
 
@@ -89,13 +89,13 @@ class Loaded:
     files: tuple[str, ...]
     """The paths of the files that were read, in the order of merging."""
     values: Mapping[str, Mapping[str, Any]]
-    """The valid values of these files: table -> key -> TOML value."""
+    """The valid values of all files: table -> key -> TOML value."""
     origins: Mapping[tuple[str, str], str]
-    """Table and key of each value -> the file with the value."""
+    """Table and key of each value -> the file that contains the value."""
     folders: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
     """Path of each searched folder -> the names of its files that are read; None if there is no such folder."""
     skipped: tuple[str, ...] = ()
-    """Paths of files in these folders that are not read: hidden files, copies, and files of other programs."""
+    """Paths of unread files in the searched folders: hidden files, copies, and files of other programs."""
 
     def require(self) -> Config:
         """Returns the configuration if it is valid. Otherwise raises ConfigError with a line for each problem."""
@@ -118,7 +118,7 @@ class Place:
 
     @property
     def table(self) -> str:
-        """The path as in TOML, with " #N" for the Nth table of a list."""
+        """The path as a header in TOML, with " #N" for the Nth table of a list."""
         steps = []
         for name, number in self.path:
             in_list = f" #{number}" if number else ""
@@ -130,7 +130,7 @@ class Place:
         return replace(self, path=(*self.path, (name, number)))
 
     def of_resource(self, name: str) -> Place:
-        """The place of a resource's table, with its own list of problems. This place must be the table "resources"."""
+        """The place of a resource's table in this table "resources". The new place has its own list of problems."""
         return replace(self.below(name), problems=[])
 
     def problem(self, key: str, message: str, *, warning: bool = False) -> Problem:
@@ -195,7 +195,7 @@ def expected(word: str, words: Sequence[str]) -> str:
 
 
 def nearest(word: str, others: Iterable[str]) -> str | None:
-    """The other word that was probably meant by a mistyped word; None if no other word is similar enough."""
+    """The word that was probably meant by a mistyped word; None if no other word is similar enough."""
     # A mistyped word usually keeps its first or its last letter.
     candidates = [other for other in others if word[:1] == other[:1] or word[-1:] == other[-1:]]
     matches = get_close_matches(word, candidates, n=1)

@@ -1,4 +1,4 @@
-"""Parses one resource: from TOML to schema.config.Resource."""
+"""Parses one resource from TOML into a schema.config.Resource."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _check_keys(raw: Mapping[str, object], detectors: Sequence[Detector], place:
         if is_resource_key(key):
             continue
         owners = [detector.name for detector in detectors if key in _keys_below(detector)]
-        if owners:  # the key belongs into the detector's table
+        if owners:
             place.report(key, f"belongs to {owners[0]}: {owners[0]} = {{ {key} = … }}")
         elif meant := _OTHER_NAMES.get(key.lower()):
             place.report(key, f'unknown key; did you mean "{meant}"?')
@@ -146,7 +146,7 @@ def _measure_type(measure: object, detector: DeviceDetector, place: Place) -> Am
     table, dot, name = measure.partition(".")  # attributes.NAME or properties.NAME
     if not dot or table not in NAME_TABLES:
         valid = ["count", *detector.measures]
-        if detector.find_in:  # udev has no measures of its own, so the message suggests these
+        if detector.find_in:  # the detector udev, which declares no measures
             valid += ["attributes.NAME", "properties.NAME"]
         place.report("measure", f'unknown measure "{measure}"; {expected(measure, valid)}')
         return None

@@ -1,6 +1,6 @@
 """Finds files of the configuration that have changed since the service read them.
 
-Compares dates and sizes. A user can see these even for a file that only root can read.
+Compares dates and sizes, which every user can see, even if only root can read a file.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def _attribute_problem(name: str) -> str:
         return 'must be a path below the device in /sys, without "/" at its ends and without ".."'
     if any(fnmatchcase(parts[-1], unsafe) for unsafe in UNSAFE_ATTRIBUTES):
         return "cannot be matched: reading it may take seconds, disturb the device or return binary data"
-    # Apart from "enabled" of a display, no file in /sys has the name of a resource's key. So the key is misplaced.
+    # No file in /sys has the name of a resource's key, except "enabled" of a display.
     is_misplaced_key = name in RESOURCE_KEYS and name != "enabled"
     return "is not an attribute" if is_misplaced_key else ""
 
@@ -44,8 +44,7 @@ def _property_problem(name: str) -> str:
 
 
 NAME_TABLES = {"attributes": _attribute_problem, "properties": _property_problem}
-"""The two tables that every table of devices may contain. Their keys are names that no detector declares. Each table
-has a function that says what is wrong with a name; "" if the name is valid."""
+"""Table of names that every table of devices may contain -> function that returns what is wrong with a name, or ""."""
 
 
 def detector_tables(raw: object, detector: DeviceDetector, place: Place) -> tuple[Table, ...]:
@@ -76,7 +75,7 @@ def _example(detector: DeviceDetector) -> str:
 
 
 def _device_table(raw: Mapping[str, object], detector: DeviceDetector, place: Place) -> Table:
-    """Parses a table of devices. Its tests are in the order of its keys, and matching ends at the first mismatch."""
+    """Parses a table of devices. The tests keep the order of the keys, because matching ends at the first mismatch."""
     tests: list[KeyMatcher] = []
     for key, value in raw.items():
         tests += _device_tests(key, value, detector=detector, place=place)

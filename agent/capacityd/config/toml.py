@@ -1,7 +1,7 @@
-"""Parses a TOML document. Adds a remedy to the parser's message, for the most common mistakes.
+"""Parses a TOML document. Adds a remedy for the most common mistakes to the parser's message.
 
-A remedy depends only on the file's text and the position, because the parser's message differs between versions. The
-functions that look for a remedy return "" if they find none.
+A remedy depends only on the file's text and the error's position, because the message differs between versions of the
+parser. The functions that look for a remedy return "" if they find no remedy.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_DEPTH = 20
 """Maximum depth of nested tables and lists. The code that reads them is recursive."""
 
 _MAX_LENGTH = 1000
-"""Number of characters to search before the position, and after it. Some patterns take quadratic time."""
+"""Number of characters to search before and after the position, because some patterns take quadratic time."""
 _POSITION = re.compile(r"\s*\(at (?:line (?P<line>[0-9]+), column (?P<column>[0-9]+)|end of document)\)$")
 """The position at the end of the parser's message. The text before it may quote the file."""
 _TEXT_OR_COMMENT = re.compile(
@@ -67,7 +67,7 @@ def parse_toml(text: str) -> dict[str, Any]:
         document: dict[str, Any] = tomllib.loads(text)
         _check_limits(document)
     except RecursionError as e:
-        # Each of these characters may begin a table or a list, so the line with the most is probably wrong.
+        # Each of these characters may begin a table or a list, so the line with most of them is probably wrong.
         counts = [row.count("[") + row.count("{") + row.count(".") for row in text.split("\n")]
         line = counts.index(max(counts)) + 1
         raise ConfigError(f"has more than {MAX_DEPTH} tables or lists inside each other", line=line) from e
@@ -115,7 +115,7 @@ def _syntax_error(message: str, text: str) -> ConfigError:
         before_in_line = rows[-1]
         before = text
         after = ""
-        unclosed = _unclosed(text)  # reported in the line that opens it
+        unclosed = _unclosed(text)  # the error has the line of the opening character
         if unclosed is None:
             line = len(text.rstrip("\n").split("\n"))
         else:
@@ -172,8 +172,10 @@ def _not_in_quotes(before: str, after: str) -> str:
 
 
 def _missing_separator(before: str, after: str, line: int) -> str:
-    """A remedy for a list, a table in braces or a text without its closing character, and for two keys without a
-    separator. line: the line of the position."""
+    """A remedy for a missing closing character of a list, table or text, and for two keys without a separator.
+
+    line: the line of the position.
+    """
     unclosed = _unclosed(before)
     if unclosed is None:
         key = _NEXT_KEY.match(after)
@@ -185,7 +187,7 @@ def _missing_separator(before: str, after: str, line: int) -> str:
     if opening == "{" and (key := _NEXT_KEY.match(after)) and not is_in_earlier_line:
         return f"write a comma before {key[1]}"
     if after.strip():
-        # In a list of a single line, another mistake is as likely.
+        # In a list on a single line, other mistakes are as likely.
         is_long_list = opening == "[" and is_in_earlier_line
         return f"a comma or the closing ]{place} is missing" if is_long_list else ""
     if opening == "[":
@@ -204,13 +206,13 @@ def _odd_quote(row: str) -> str:
 
 
 def _second(text: str, line: int) -> str:
-    """A remedy for a table or key that an earlier line has, too."""
+    """A remedy for a table or key that an earlier line already defines."""
     earlier = earlier_line(text, line)
     return f"line {earlier} has the same table or key: remove one of the two, or join them" if earlier else ""
 
 
 def _unclosed(text: str) -> tuple[str, int] | None:
-    """The innermost opening quote, [ or {, that is not closed, and its line; None if there is none."""
+    """The innermost unclosed quote, [ or {, and its line; None if everything is closed."""
     opened: list[tuple[str, int]] = []
     # Remove complete texts and comments, but keep their line ends: the lines are counted below.
     rest = _TEXT_OR_COMMENT.sub(lambda match: "\n" * match[0].count("\n"), text)

@@ -26,14 +26,14 @@ from capacityd.schema.config import Resource
 
 MAX_BLOCKED = 10.0
 """Seconds for which a detector without a timeout setting may be blocked, for example if a call hangs in the kernel.
-The time in which it is busy (runs, or waits for a processor) does not count: a machine may have 50,000 devices."""
+Busy time, in which the detector runs or waits for a processor, does not count: a machine may have 50,000 devices."""
 
 MAX_BUSY = 300.0
 """Seconds from the start of a pass until a detector without a timeout setting is killed even if it is busy."""
 
 MAX_CPU = 60
 """Limit of processor time in seconds (RLIMIT_CPU) for a detector without a timeout setting. 50,000 devices need a tenth
-of it."""
+of this time."""
 
 MAX_MEMORY = 512 * 1024 * 1024
 """Limit of private memory in bytes (RLIMIT_DATA), for a detector and for each program that it starts. RLIMIT_AS would
@@ -52,13 +52,13 @@ class Child:
     pipe: int
     """The file descriptor from which the result is read."""
     started: float
-    """When the child was started. This time, kill_at and kill_at_latest are times of time.monotonic()."""
+    """When the child was started, by time.monotonic()."""
     max_blocked: float
     """Seconds for which the child may be blocked."""
     kill_at: float
-    """When to kill the child. postpone_kill() adds the child's busy time."""
+    """When to kill the child, by time.monotonic(). postpone_kill() adds the child's busy time."""
     kill_at_latest: float
-    """When to kill the child even if it was busy all the time."""
+    """When to kill the child even if it was busy all the time, by time.monotonic()."""
     output: bytearray = field(default_factory=bytearray)
     """What the child has written so far: its result in JSON."""
 
@@ -85,7 +85,7 @@ class Child:
                 pass  # the child was killed while it wrote
         name = self.resource.detector
         if was_late:
-            was_blocked = self.kill_at < self.kill_at_latest  # equal if it was busy, or has a timeout setting
+            was_blocked = self.kill_at < self.kill_at_latest  # equal for a busy child, and with a timeout setting
             limit = self.max_blocked if was_blocked else self.kill_at_latest - self.started
             seconds = sum(_timeouts(self.resource)) or limit
             return Unknown(f"the detector {name} did not end within {round(seconds, 1):g} s", Cause.TIMEOUT)
@@ -135,11 +135,10 @@ def _timeouts(resource: Resource) -> list[float]:
 
 
 def start_child(resource: Resource, read: Callable[[], object], *, explain: bool, busy_until: float) -> Child | Unknown:
-    """Forks. Returns Unknown if the system lacks processes, memory or file descriptors.
+    """Forks a child that reads a resource. Returns Unknown if the system lacks processes, memory or file descriptors.
 
-    read: reads the resource in the child. explain: whether the result may quote what was read. busy_until: the time of
-    time.monotonic() when a child is killed although it still uses the processor. A resource with a timeout setting is
-    killed after that timeout instead.
+    read: reads the resource in the child. explain: whether the result may quote what was read. busy_until: when to kill
+    a child that is still busy, by time.monotonic(). If the resource has a timeout setting, the timeout counts instead.
     """
     pipe: tuple[int, ...] = ()
     try:
@@ -174,9 +173,9 @@ def start_child(resource: Resource, read: Callable[[], object], *, explain: bool
 def _be_child(read: Callable[[], object], resource: Resource, pipe: int, *, explain: bool) -> NoReturn:
     """Reads the resource, writes the result to the pipe, and ends this process."""
     try:
-        os.setpgid(0, 0)  # so that the programs that it starts can be killed with it
-        # Standard error replaces the worker's standard output. The service reads that output until every process has
-        # closed it, so a child that can't be killed must not keep it open.
+        os.setpgid(0, 0)  # a new group, which kill() kills with all programs that the child has started
+        # Standard error replaces the worker's standard output. The service reads the worker's output until every
+        # process has closed it, so a child that can't be killed must not keep it open.
         os.dup2(2, 1)
         mark_this_process(resource.name)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -205,17 +204,17 @@ def _be_child(read: Callable[[], object], resource: Resource, pipe: int, *, expl
 
 
 def _limit_memory() -> None:
-    """Limits this process's memory to MAX_MEMORY, or to less if its limit already is less."""
+    """Limits this process's memory to MAX_MEMORY, unless its limit already is lower."""
     _, hard_limit = limits.getrlimit(limits.RLIMIT_DATA)
     max_memory = MAX_MEMORY if hard_limit == limits.RLIM_INFINITY else min(MAX_MEMORY, hard_limit)
     limits.setrlimit(limits.RLIMIT_DATA, (max_memory, max_memory))
 
 
 def wait_for_any(running: Mapping[int, Child]) -> list[Child]:
-    """Waits until a child has written, has closed its pipe or may be late. Collects what was written. Returns the
-    children to finish: those that have closed their pipe, and those that are late.
+    """Waits until a child writes, closes its pipe or may be late. Collects the output of all children.
 
-    running: file descriptor of the pipe -> its child.
+    Returns the children to finish, which have closed their pipes or are late. running: file descriptor of a child's
+    pipe -> child.
     """
     if not running:
         return []

@@ -45,9 +45,9 @@ def explain_devices(
     counted: Sequence[Contribution],
     reading: Reading,
 ) -> Reading:
-    """The reading of a resource that counts devices, with rejections and an explanation.
+    """Adds rejections and an explanation to the reading of a resource that counts devices.
 
-    matches: all candidates. counted: the contributions of the devices that match. reading: without rejections.
+    matches: all candidates. counted: the contributions of the devices that match.
     """
     rejections, undetermined = [], []
     for device, result in matches:
@@ -72,12 +72,12 @@ def explain_devices(
 def explain_when(
     resource: Resource, reading: Absent | Unknown, *, result: MatchResult, read: Callable[[str], Value]
 ) -> Reading:
-    """The reading of a resource that does not, or may not, apply to this machine, with each test of its `when`.
+    """Adds each test of `when` to the reading of a resource that does not, or may not, apply to this machine.
 
-    result: the match result of all tests. read: returns the machine's value for a key.
+    result: the result of all tests. read: returns the machine's value for a key.
     """
     compared = []
-    for test in resource.when:  # the result contains only the test that decided
+    for test in resource.when:  # all tests, because the result contains only the test that decided
         try:
             compared.append(_compare(test, read(test.key), detector=None))
         except HostError as e:
@@ -109,12 +109,12 @@ def _hints(resource: Resource, matches: Sequence[Match], counted: Sequence[Contr
 
 
 def _unique(hints: Iterable[str]) -> tuple[str, ...]:
-    """The different hints, in their order."""
+    """The hints in the same order, without duplicates."""
     return tuple(dict.fromkeys(hints))
 
 
 def with_other_names(host: Host, matches: Sequence[Match], reading: Reading) -> Reading:
-    """The reading, with a hint for each configured name that is an alternative name of a device.
+    """Adds a hint to the reading for each configured name that is an alternative name of a device.
 
     Adds hints only if no device matches and the reading has no explanation yet. udev knows several names of an
     interface, for example ID_NET_NAME_PATH, and the kernel accepts them as alternative names.
@@ -144,7 +144,7 @@ def _other_name_hints(host: Host, path: str, *, test: KeyMatcher, kernel_name: V
 
 
 def _near_miss(test: KeyMatcher, value: Value) -> str:
-    """A hint about text that differs from the configured text only in case, or begins with it; "" for any other text.
+    """A hint if a text differs from the configured text only in case, or begins with the configured text; or else "".
 
     value: one or several texts that the test does not match.
     """
@@ -193,7 +193,7 @@ def _compare(test: KeyMatcher, value: Value, detector: DeviceDetector | None) ->
 def _in_unit(test: KeyMatcher, value: int, *, units: Mapping[str, int]) -> str:
     """An amount in the test's unit, rounded to a tenth; in base units if the rounding would hide the difference.
 
-    units: name -> factor. The first name is that of the base unit.
+    units: name -> factor. The first unit is the base unit.
     """
     found = _UNIT.search(test.text)
     if found is None or found[0] not in units:

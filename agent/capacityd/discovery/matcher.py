@@ -1,7 +1,8 @@
 """Decides whether a device matches: yes, no, or unknown because a value could not be read.
 
-This is Kleene's three-valued logic: one false test decides a table regardless of unknown tests, and one matching table
-decides a list of tables. Texts are formatted only on demand, because a machine may have thousands of devices.
+The logic is Kleene's, with three values. A false test decides that a table does not match, even if other tests are
+unknown. A matching table decides that a list of tables matches, even if other tables are unknown. Texts are formatted
+only on demand, because a machine may have thousands of devices.
 """
 
 from __future__ import annotations
@@ -20,23 +21,23 @@ class MatchResult:
     """Whether a device matches, and why."""
 
     matches: bool | None
-    """None: unknown, because of the error."""
+    """None: unknown. The field error says why."""
     mismatches: tuple[tuple[KeyMatcher, Value], ...] = ()
-    """If no table matches: of each table, the first test that failed, and the value of the device that was tested."""
+    """If no table matches: the first failed test of each table, and the device's value."""
     excepted: tuple[KeyMatcher, ...] | None = None
     """The tests of the `except` table that excluded the device; None if no `except` table did."""
     matched: tuple[KeyMatcher, ...] = ()
     """The tests of the table that matches."""
     unreadable_key: str = ""
-    """The key that could not be read; "" if all keys could be read, or if the error is not about a key."""
+    """The key that could not be read; "" if no such key is the reason."""
     error: HostError | None = None
-    """Why the key or the measure could not be read, or why the device may be one that another path also shows."""
+    """Why the key or the measure could not be read, or why the device may be another path to an earlier device."""
 
     @property
     def reason(self) -> str:
         """The rule that excluded the device, or the error; "" if the device matches.
 
-        Everybody may read it, so it contains no value of the device.
+        Contains no value of the device, because every user may read the reason.
         """
         if self.error is not None:
             return f"{self.unreadable_key}: {self.error}" if self.unreadable_key else str(self.error)
@@ -46,7 +47,7 @@ class MatchResult:
 
     @property
     def detail(self) -> str:
-        """The error's detail, which may quote what was read; "" if there is none."""
+        """The error's detail, which may quote what was read; "" if the error has no detail."""
         return self.error.detail if self.error is not None else ""
 
     @property
@@ -72,9 +73,9 @@ def match_device(tables: Sequence[Table], excepts: Sequence[Table], read: Callab
 
 
 def unknown_if_uncertain(result: MatchResult, uncertain_because: str) -> MatchResult:
-    """The result; unknown if the device matches, but may be another path to a device that was already found.
+    """Changes a match to unknown if the device may be another path to a device that was already found.
 
-    uncertain_because: why it may be another path; "" if it is a separate device.
+    uncertain_because: why the device may be another path; "" for a separate device.
     """
     if result.matches and uncertain_because:
         return MatchResult(matches=None, error=HostError(uncertain_because))
@@ -88,7 +89,7 @@ def match_all(tests: Sequence[KeyMatcher], read: Callable[[str], Value]) -> Matc
         try:
             value = read(test.key)
         except HostError as e:
-            possible = e.possible if isinstance(e, AmbiguousValue) else ()  # (): any value
+            possible = e.possible if isinstance(e, AmbiguousValue) else ()  # (): any value is possible
             may_match = not possible or test.matches(possible)  # a tuple matches if one of its values does
             if may_match:
                 first_unknown = first_unknown or MatchResult(matches=None, unreadable_key=test.key, error=e)

@@ -45,7 +45,7 @@ def read_resource(resource: Resource, host: Host, node_name: str | None, *, expl
 
 
 def _read_values(resource: Resource, detector: ValueDetector, host: Host, *, explain: bool) -> Reading:
-    """The sum of the numbers that the tables name; Absent if the machine lacks all of them. Raises HostError."""
+    """The quantity of the numbers that the tables name; Absent if the machine lacks all numbers. Raises HostError."""
     numbers = [detector.read(host, table.settings) for table in resource.tables]
     contributions = [number for number in numbers if isinstance(number, Contribution)]
     if not contributions:
@@ -67,7 +67,7 @@ def value_of(host: Host, detector: DeviceDetector, device: Device, key: str) -> 
 def _attribute(host: Host, path: str) -> str | None:
     """An attribute in /sys: the text of a file, or the name at the end of a link, such as driver or iommu_group.
 
-    None: it is missing. Raises HostError, also for a folder.
+    Returns None if the attribute is missing. Raises HostError, also for a folder.
     """
     text = host.text(path)
     if text is not None:
@@ -86,8 +86,8 @@ def _attribute(host: Host, path: str) -> str | None:
 def _read_devices(resource: Resource, detector: DeviceDetector, host: Host, *, explain: bool) -> Reading:
     """Reads the devices. If a device disappears in the meantime, reads all devices again.
 
-    The device that disappeared may have been one path of a disk with several paths: then another path counts. If a
-    device disappears in every attempt, only the values that find() has read are known, such as its name.
+    If the device was one path of a disk with several paths, another path counts. If a device disappears in every
+    attempt, only the values that find() has read are known, such as its name.
     """
     for _ in range(_MAX_ATTEMPTS - 1):
         with suppress(_DisappearedError):
@@ -173,7 +173,7 @@ def _cached_reader(
                 if not is_last_attempt:
                     raise _DisappearedError
                 raise HostError(f"it disappeared during each of {_MAX_ATTEMPTS} attempts to read it")
-            cache[key] = value  # only now, because the value of a device that has disappeared is unknown, not missing
+            cache[key] = value  # only now: a device that has disappeared has unknown values, not missing ones
         return cache[key]
 
     return read
@@ -209,7 +209,7 @@ def _contribution(
 
 
 def _whole_number(measure: str, value: Value) -> int:
-    """A device's value for a measure, in base units. Raises HostError if there is none, or if it is no whole number."""
+    """A device's value for a measure, in base units. Raises HostError if the value is missing or not a whole number."""
     if isinstance(value, str) and value:  # an attribute or a property
         return whole_number_in(value, measure)
     if not isinstance(value, int):
@@ -220,8 +220,10 @@ def _whole_number(measure: str, value: Value) -> int:
 def _quantity(
     resource: Resource, contributions: Sequence[Contribution], *, shares: Sequence[int], explain: bool
 ) -> Reading:
-    """The reading of a resource with these contributions. shares: the same amounts in base units. explain: whether to
-    keep the contributions' details."""
+    """The reading of a resource with these contributions.
+
+    shares: the contributions in base units. explain: whether to keep the contributions' details.
+    """
     value = resource.quantity_of(shares)
     if not countable(value):
         advice = "; use a larger unit" if resource.unit else ""

@@ -75,8 +75,8 @@ def probe(config: Config, host: Host, node_name: str | None, *, explain: bool = 
 def _hanging(resources: Iterable[Resource]) -> dict[str, Unknown]:
     """The readings of resources with a process of an earlier pass that could not be killed.
 
-    Such a process is now a child of the service, so it is a sibling of this worker. Another process for the resource
-    would hang, too. After many passes, hanging processes would fill the memory.
+    Such a process is now a child of the service, and a sibling of this worker. A new process for the resource would
+    also hang, and after many passes, hanging processes would fill the memory.
     """
     pids = {mark_of(pid): pid for pid in children_of(os.getppid()) if not has_ended(pid)}
     readings = {}

@@ -59,7 +59,7 @@ def _machine_value(key: str, host: Host, resource: Resource, *, node_name: str |
 
 
 def _existing(host: Host, paths: Iterable[str]) -> tuple[str, ...]:
-    """The paths that exist. Raises HostError if no path is known to exist and one or more could not be checked."""
+    """The paths that exist. Raises HostError if no path is known to exist, and some could not be checked."""
     existing = []
     first_error: HostError | None = None
     for path in paths:
@@ -80,8 +80,8 @@ def _existing(host: Host, paths: Iterable[str]) -> tuple[str, ...]:
 def _dmi_text(host: Host, path: str) -> str | None:
     """A DMI text without control characters at both ends, which some vendors leave in unset fields; None if empty.
 
-    Raises HostError if the text is not printable, because garbage must not decide anything. Also raises HostError if
-    the link to the folder is dangling, because then the text is unknown, not missing.
+    Raises HostError if the text is not printable, because a damaged text must not decide whether the resource applies.
+    Also raises HostError if the link to the folder is dangling, because then the text is unknown, not missing.
     """
     text = host.text(path)
     if text is None:

@@ -1,1 +1,1 @@
-"""What a configuration can say: its settings, the types of TOML values, and what a detector declares about both."""
+"""The schema of a configuration: settings, types of TOML values, and the declarations of detectors."""

@@ -12,7 +12,7 @@ from capacityd.schema.toml_values import describe_toml_value
 
 
 def parsed_networks(texts: object) -> tuple[IPNetwork, ...]:
-    """The networks of a setting of type NETWORKS or ADDRESS_RANGES. texts: the parsed value, or None for none."""
+    """The networks of a setting of type NETWORKS or ADDRESS_RANGES. texts: the parsed value; None for no networks."""
     if texts is None:
         return ()
     return tuple(ipaddress.ip_network(text) for text in cast("tuple[str, ...]", texts))
@@ -27,9 +27,9 @@ def _parse_ranges(raw: object) -> tuple[str, ...]:
 
 
 NETWORKS = SettingType("addresses", _parse_networks)
-"""One or several networks in CIDR notation; parsed into the texts of networks."""
+"""One or several networks in CIDR notation. The parsed value is a tuple of texts."""
 ADDRESS_RANGES = SettingType("addresses", _parse_ranges)
-"""Networks in CIDR notation, single addresses and ranges; parsed into the texts of networks."""
+"""Networks in CIDR notation, single addresses and ranges. The parsed value is a tuple of networks as texts."""
 
 
 def _items(raw: object) -> Sequence[object]:

@@ -42,9 +42,9 @@ class Resource:
     name: str
     detector: str
     tables: tuple[Table, ...]
-    """A device that matches one of these tables counts."""
+    """A device counts if it matches one of these tables."""
     excepts: tuple[Table, ...] = ()
-    """A device that matches one of these tables does not count."""
+    """A device does not count if it matches one of these tables."""
     when: tuple[KeyMatcher, ...] = ()
     """Tests of the machine. If one does not match, the resource is absent."""
     measure: str | None = None  # None: the devices are counted
@@ -102,7 +102,7 @@ class Resource:
 
 
 def _setting(table: str, type_: SettingType, about: str, default: object = None) -> Any:
-    """Declares a field of Settings, which is a key in this TOML table. default: a TOML value, or None for no default.
+    """Declares a field of Settings as a key of a TOML table. default: a TOML value, or None for no default.
 
     config/keys.py reads the declarations from the fields' metadata.
     """
@@ -165,8 +165,8 @@ class Config:
     broken: Mapping[str, str] = field(default_factory=dict)
     """Name of each resource with an error -> the error. The reading of such a resource is unknown."""
     complete: bool = True
-    """Whether all resources are known. If not, nothing is removed from the Node: a resource that seems to be missing
-    may be in a part that could not be parsed."""
+    """Whether all resources are known. If not, nothing is removed from the Node, because a missing resource may be in a
+    part that could not be parsed."""
     digest: str = ""
     """A short hash of the effective configuration. Machines with the same files have the same hash."""
 

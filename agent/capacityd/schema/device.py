@@ -28,12 +28,12 @@ class Device:
     needed, because the call reads every mount or route. All devices of a pass share one call. None: the device has no
     value of `system`."""
     cached_values: Mapping[str, Value] = field(default_factory=dict, compare=False, repr=False)
-    """Values that the detector's find() has already read; see cached_reader()."""
+    """Values that the detector's find() has already read, for cached_reader()."""
     details: object = field(default=None, compare=False, repr=False)
-    """What else find() knows about the device, for the other functions of its detector."""
+    """Further data from find(), for the detector's other functions."""
     uncertain_because: str = field(default="", compare=False)
-    """Why this may be another path to a device that was already found; "" if this is certainly a separate device. If it
-    may be another path, it is unknown whether the device counts."""
+    """Why this may be another path to a device that was already found; "" if this is certainly a separate device. With
+    a reason, it is unknown whether the device counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def is_system(_: Host, device: Device) -> Value:
 
 
 SUBSYSTEM = "subsystem"
-"""The key that every table must contain if the detector has find_in(): the exact names of udev subsystems."""
+"""The key with the exact names of udev subsystems. Every table must contain it if the detector has find_in()."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class DeviceDetector:
     model_keys: tuple[str, ...]
     """Keys that have the same values for all devices of one model. `devices` uses them to match all these devices."""
     defaults: Mapping[str, object] = field(default_factory=dict)
-    """Key -> the TOML value of the key in each table below the detector's name that lacks the key."""
+    """Key -> its default, a TOML value, for each table below the detector's name that lacks the key."""
     attributes: tuple[str, ...] = ()
     """Names of files in the devices' folders in /sys that `record` saves for this detector, in addition to the files
     for all detectors (host/recording/contents.py). Reading them does not block, access hardware or change anything."""
@@ -94,11 +94,11 @@ class DeviceDetector:
     system_events: frozenset[KernelEvents] = frozenset()
     """Further events of the kernel, which start a pass if a resource tests the key `system`."""
     find_in: Callable[[Host, Collection[str]], Iterable[Device]] | None = None
-    """Yields the candidates in these subsystems. Then every table must name subsystems with the key SUBSYSTEM, and only
-    their events start a pass. None: the detector always enumerates all devices."""
+    """Yields the candidates in these subsystems. A detector with this function requires the key SUBSYSTEM in every
+    table, and only events of the named subsystems start a pass. None: the detector always enumerates all devices."""
     hint_if_none: Callable[[Host, Collection[str]], str] = lambda _host, _subsystems: ""
-    """Called if no device is in these subsystems. Returns the end of a message, which says which subsystem to write
-    instead; "" if that is unknown."""
+    """Called if no device is in these subsystems. Returns the end of a message that names the subsystem to write
+    instead; "" if unknown."""
     vendor_name_key: str | None = None
     """The key with the vendor's name, for `devices`. None: only udev's hardware database has a name."""
     model_name_key: str | None = None
@@ -122,11 +122,11 @@ class ValueDetector:
     about: str
     settings: Mapping[str, Setting]
     read: Callable[[Host, Mapping[str, object]], Contribution | Absent]
-    """Takes the settings of a table. Returns the number and its source, or that this machine has no such number. If the
-    function raises HostError, the resource is unknown."""
+    """Takes the settings of a table. Returns the number and its source, or Absent if this machine has no such number.
+    If the function raises HostError, the resource is unknown."""
     computed: Callable[[Mapping[str, object]], int] | None = None
-    """Takes the settings of a table. Returns the number, for the check of the configuration. None: the number depends
-    on the machine."""
+    """Takes the settings of a table. Returns the number without reading the machine, for the check of the
+    configuration. None: the number depends on the machine."""
     watched: str | None = None
     """The setting with the path of a file whose change starts a pass."""
     spawns: bool = False

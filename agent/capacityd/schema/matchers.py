@@ -1,4 +1,4 @@
-"""Matchers. A matcher compares a value of a device with a value in the configuration."""
+"""Matchers, which compare a value of a device with a value in the configuration."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from functools import cache
 from typing import TypeAlias
 
 Value: TypeAlias = str | int | bool | tuple[str, ...] | None
-"""A device's value of one key. None, "" and () mean that the device has no value. A tuple contains several values, of
-which one must match."""
+"""A device's value of one key. None, "" and () mean that the device has no value. A tuple contains several values, and
+matches if one of its values does."""
 
 IPNetwork: TypeAlias = "ipaddress.IPv4Network | ipaddress.IPv6Network"
 
@@ -23,8 +23,8 @@ _GLOB_CLASS = re.compile(r"\[(!.|[^!])[^\]]*\]", re.DOTALL)
 """A class of fnmatch, such as [ab] or [!ab]. A "]" as the first character belongs to the class: []ab]. A "[" without a
 "]" after it is a plain character."""
 _REGEX = re.compile(r"^\^|\$\Z|^\.\*|\.\+|\]\+|\\[dwsDWS.]|\([^)]*\|[^)]*\)")
-"""What shows that a text is meant as a regular expression: ^ at the start, $ at the end, .* at the start, .+, ]+,
-escapes such as \\d, and alternatives in parentheses."""
+"""Signs of a regular expression: ^ at the start, $ at the end, .* at the start, .+, ]+, escapes such as \\d, and
+alternatives in parentheses."""
 
 
 def is_missing(value: Value) -> bool:
@@ -38,7 +38,7 @@ class GlobMatcher:
 
     pattern: str
     ignore_case: bool = False
-    """Whether to ignore case. If so, the pattern is in lower case."""
+    """If true, the pattern must be in lower case."""
 
     def matches(self, value: Value) -> bool:
         if is_missing(value):
@@ -80,7 +80,7 @@ class CidrMatcher:
     """Matches the IP addresses of a network."""
 
     network: str
-    """In CIDR notation, or a single address."""
+    """A network in CIDR notation, or a single address."""
 
     def matches(self, value: Value) -> bool:
         return isinstance(value, str) and ipaddress.ip_address(value) in parse_network(self.network)
@@ -90,7 +90,7 @@ Matcher: TypeAlias = GlobMatcher | RangeMatcher | BoolMatcher | CidrMatcher
 
 
 OR = " or "
-"""What separates the values of a list in the text of a KeyMatcher."""
+"""The separator between the values of a list in KeyMatcher.text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class KeyMatcher:
     """A test of one key in a table."""
 
     key: str
-    """The key as in TOML, or TABLE.KEY for a key in the tables attributes, properties, dmi and devicetree."""
+    """The key in TOML, or TABLE.KEY for a key in the tables attributes, properties, dmi and devicetree."""
     matchers: tuple[Matcher, ...]
     """A value must match at least one matcher."""
     text: str

@@ -47,12 +47,12 @@ NEGATION = Mistake(
         f'is not a negation: exclude devices with "except"; to match a value that begins with "!", write "?{text[1:]}"'
     ),
 )
-"""A "!" in front. fnmatch supports "!" only in a class: [!ab]."""
+"""A "!" at the beginning. fnmatch supports "!" only in a class: [!ab]."""
 BLANK_AT_END = Mistake(
     r"^\s|\s$",
     lambda text: f'begins or ends with a space, which no value does; write "{text.strip()}"',
 )
-"""White space around a text. No value has any: the texts of files in /sys are read without it."""
+"""White space around a text. Values have no white space around them, because reading a file in /sys removes it."""
 SEVERAL_NAMES = Mistake(r"^[^\[]*[|,]", _write_a_list)
 """Names separated by "|" or ",". For a name that contains such a character, write a glob with a class: "a[,]b"."""
 SEPARATED_BY_BAR = Mistake(r"^[^\[]*[|]", _write_a_list)
@@ -61,7 +61,7 @@ ALIAS = Mistake(
     r"^[^\[]*:",
     lambda text: f'is the label of an address, not an interface; write "{text.partition(":")[0]}"',
 )
-"""The kernel allows no ":" in the name of an interface. Labels such as eth0:1 belong to addresses."""
+"""The label of an address, such as eth0:1. The kernel allows no ":" in the name of an interface."""
 WITH_PARENT = Mistake(
     r"^[^\[]*@",
     lambda text: f'contains the interface below it, as "ip link" prints it; write "{text.partition("@")[0]}"',
@@ -83,7 +83,7 @@ WWN_IN_OTHER_FORMAT = Mistake(
     "^(wwn-|nvme-(eui|uuid|nvme)[.]|scsi-3|naa[.]|3?([0-9a-fA-F]{16}){1,2}$)",
     lambda text: f'is not in the format of lsblk; write "{_wwn_of_lsblk(text)}"',
 )
-"""A world-wide name in the format of links in /dev/disk/by-id, the kernel or multipath. multipath writes a 3 before the
-name, which is the type of the id (NAA)."""
+"""A world-wide name in the format of links in /dev/disk/by-id, the kernel or multipath. multipath writes the type of
+the ID before the name: 3 (NAA)."""
 NO_PCI_DOMAIN = Mistake("^[0-9a-fA-F]{1,3}:", lambda text: f'has no domain; write "0000:{text}"')
 """An address without the PCI domain. A domain has at least four digits, so fewer digits are a bus."""

@@ -1,6 +1,6 @@
 """The types of a setting's value: a path, a time, a command, a number, a name, a share.
 
-A parser takes a TOML value. It raises ValueError with the error and its remedy; config/ adds the file, the line and the
+A parser takes a TOML value. It raises ValueError with the error and its remedy. config/ adds the file, the line and the
 key.
 """
 
@@ -47,7 +47,7 @@ class SettingType:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A key whose value can be parsed without knowing other keys."""
+    """A key whose value does not depend on other keys."""
 
     type: SettingType
     about: str
@@ -164,7 +164,7 @@ class Reserve:
     """The quantity of a resource that is held back from publishing."""
 
     units: int = 0
-    """In the resource's unit."""
+    """A quantity in the resource's unit."""
     share: tuple[int, int] = (0, 1)
     """A share of the total: numerator and denominator."""
 

@@ -1,4 +1,4 @@
-"""Units of measure, and amounts: text that contains a number with a unit."""
+"""Units of measure, and amounts. An amount is a text with a number and a unit."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def parse_amount(text: str, dimension: Dimension) -> int:
 def expected_unit(unit: str, units: Iterable[str]) -> str:
     """The end of a message about an unknown unit. Suggests the unit that was probably meant, or else all valid units.
 
-    unit: the unknown unit, or "" for a missing unit. units: the valid units. The suggestion differs from the unknown
-    unit only in case, in "bps" instead of "bit/s", or in a missing end.
+    unit: the unknown unit, or "" for a missing unit. units: the valid units. A unit was probably meant if it differs
+    only in case, is written with "bps" instead of "bit/s", or lacks its end.
     """
     word = unit.lower().replace("bps", "bit/s")
     spellings = (word, f"{word}/s", f"{word}bit/s", f"{word}b", f"{word}hz") if unit else ()

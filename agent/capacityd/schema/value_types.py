@@ -36,7 +36,6 @@ class Text:
     """Text, matched exactly or as a glob."""
 
     ignore_case: bool = False
-    """Whether to ignore case."""
     rejects: tuple[Mistake, ...] = ()
     """Mistakes that parse() rejects, in addition to NEGATION and BLANK_AT_END."""
 
@@ -71,14 +70,14 @@ class HexId:
     """An ID of hexadecimal digits."""
 
     digits: int
-    """The number of digits."""
+    """The number of digits of a complete ID."""
     prefix_matches: bool = False
     """Whether fewer digits match every ID that begins with them (PCI and USB classes)."""
 
     def parse(self, raw: object) -> tuple[Matcher, ...]:
         items = raw if isinstance(raw, list) else [raw]
         for item in items:
-            if type(item) is int:  # the TOML parser does not tell whether it was written as 10 or as 0xa
+            if type(item) is int:  # the TOML parser returns the same integer for 10 and 0xa
                 digits = 2 if self.prefix_matches else self.digits  # two digits are a class without its subclass
                 decimal = f"{item:0{digits}}"
                 hexadecimal = f"{item:0{digits}x}"

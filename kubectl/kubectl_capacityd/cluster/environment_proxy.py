@@ -1,6 +1,6 @@
-"""Finds the proxy that environment variables name. Commands with an operator's kubeconfig use it, as kubectl does.
+"""Finds the proxy that environment variables name. Commands with an operator's kubeconfig use the proxy, like kubectl.
 
-Python's library reads these variables, but does not know networks in NO_PROXY. The service ignores the variables,
+Python's library reads the variables, but does not support networks in NO_PROXY. The service ignores the variables,
 because a kubelet's API server is usually on the node's own network.
 """
 
@@ -47,5 +47,5 @@ def _contains(entry: str, address: object) -> bool:
     """Whether an entry of NO_PROXY is a network with the address, or the address itself."""
     try:
         return address in ip_network(entry, strict=False)
-    except ValueError:  # a name
+    except ValueError:  # a host name
         return False

@@ -19,16 +19,16 @@ from kubectl_capacityd.model import Fleet, NodeSummary, PodRequests
 T = TypeVar("T")
 
 _NODE_PAGE = 250
-"""Nodes in one response. Twice as many need 26 MiB more memory, and are not faster."""
+"""Number of Nodes in one response. Larger pages are not faster, and a double page needs 26 MiB more memory."""
 _POD_PAGE = 500
-"""Pods in one response, as in kubectl."""
+"""Number of pods in one response. kubectl has the same limit."""
 _MAX_PAGE_BYTES = 64 << 20
-"""A page of Nodes of 256 KiB each. Most Nodes are much smaller."""
+"""Maximum size of a response: a page of Nodes of 256 KiB each. Most Nodes are much smaller."""
 _UNFINISHED_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 _MAX_NAMED = 20
 """For up to this many named Nodes, the pods of each Node are listed instead of all pods of the cluster."""
 _API_MISSING_OR_DENIED = (403, 404, 405)
-"""HTTP statuses if the server does not have the API of a request, or denies it."""
+"""HTTP statuses of a server that lacks the requested API, or denies access."""
 _RETRY_PAUSES = (1.0, 2.0, 4.0, 8.0)
 """Seconds before each further attempt to request a page, unless the API server asks for another pause."""
 _MAX_PAUSE = 10.0
@@ -60,7 +60,7 @@ class _Reader:
     """Reads lists page by page. Repeats requests that fail for a temporary reason."""
 
     def __init__(self, access: ClusterAccess, progress: Callable[[str, int], None]) -> None:
-        """progress: as in read_fleet()."""
+        """progress: called after each page with the kind ("Nodes", "pods") and the number read so far."""
         self._client = Client(access, max_response_bytes=_MAX_PAGE_BYTES)
         self._progress = progress
         self._has_response = False  # whether the API server has responded to a request
@@ -80,7 +80,10 @@ class _Reader:
         return _restarting_once(read)
 
     def pod_requests(self, names: tuple[str, ...]) -> PodRequests | None:
-        """What unfinished pods request; None if the user may not list pods. names: as in read_fleet()."""
+        """What unfinished pods request; None if the user may not list pods.
+
+        names: the Nodes whose pods to read; empty for all Nodes.
+        """
         selectors = [_UNFINISHED_PODS]
         if 0 < len(names) <= _MAX_NAMED:
             # The name "" selects the pods that wait for a Node, which `fleet` also reports.
@@ -101,7 +104,7 @@ class _Reader:
             return None
 
     def device_classes(self) -> Mapping[str, tuple[str, ...]]:
-        """Extended resource -> names of its DeviceClasses. Empty if the server lacks this API or denies it."""
+        """Extended resource -> names of its DeviceClasses. Empty if the server lacks this API or denies access."""
 
         def parse(document: Any) -> Mapping[str, tuple[str, ...]]:
             items: list[JsonObject] = []
@@ -132,15 +135,15 @@ class _Reader:
             token = next_token
 
     def _send(self, request: Callable[[], T]) -> T:
-        """Sends a request to the API server. Returns the request's result.
+        """Sends a request to the API server, and returns the result.
 
-        Repeats a failed request after a pause if the API server asks for it, or has responded to an earlier request. If
-        the server has never responded, its address may be wrong.
+        Repeats a failed request after a pause if the API server asks for a repetition, or has responded to an earlier
+        request. If the server has never responded, its address may be wrong.
         """
         for pause in _RETRY_PAUSES:
             try:
                 return self._send_once(request)
-            except ListExpired:  # is a NodeUnreachable, but a repetition would not help
+            except ListExpired:  # a NodeUnreachable for which a repetition does not help
                 raise
             except NodeUnreachable as e:
                 if not e.retry_after and not self._has_response:

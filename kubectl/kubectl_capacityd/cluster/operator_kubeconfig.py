@@ -18,7 +18,7 @@ _PLUGIN_TIMEOUT = 120.0
 
 
 def load_operators(kubeconfig: str | None, context: str | None = None) -> ClusterAccess:
-    """Reads this kubeconfig. If it is None, reads the files in $KUBECONFIG, or ~/.kube/config.
+    """Reads an operator's kubeconfig. None: the files in $KUBECONFIG or, by default, ~/.kube/config.
 
     context: the context to use; None or "" for the current context. Raises NodeError, and UsageError if no file
     contains the context.
@@ -36,7 +36,7 @@ def load_operators(kubeconfig: str | None, context: str | None = None) -> Cluste
             raise UsageError(printable(f'no context "{context}" (--context) in {paths}; {among}'))
     else:
         context = next((file.current_context for file in files.values() if file.current_context), None)
-    # If no file has a current context, or none contains the context, the first file raises the error.
+    # If no file has a current context, or no file contains the context, the first file raises the error.
     first, *_ = files.values()
     chosen = next((file for file in files.values() if context in file.context_names()), first)
     access = chosen.access(_PLUGIN_TIMEOUT, context)
@@ -53,7 +53,7 @@ def _names_in(files: dict[str, Kubeconfig]) -> list[str]:
 
 
 def _read(kubeconfig: str | None) -> dict[str, Kubeconfig]:
-    """The operator's kubeconfigs: path -> content. As in kubectl, the files may have any owner and mode."""
+    """The operator's kubeconfigs: path -> content. The files may have any owner and mode, because kubectl allows it."""
     return {path: Kubeconfig(CredentialFiles(path, trust=None)) for path in _paths(kubeconfig)}
 
 

@@ -1,1 +1,1 @@
-"""The commands, one file each, and what they print."""
+"""The commands, and their output."""

@@ -1,4 +1,4 @@
-"""Tells the user of a terminal how much has been read so far."""
+"""Shows on a terminal how much has been read so far."""
 
 from __future__ import annotations
 

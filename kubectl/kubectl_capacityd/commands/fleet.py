@@ -22,13 +22,13 @@ from kubectl_capacityd.options import ClusterOptions
 
 _MAX_AGE = duration(least="1s", most="365d")
 """The type of --max-age. The limits exclude only mistakes."""
-# Why the pods' requests are unknown, and what to do about it.
+# Why the pods' requests are unknown, and the remedy.
 _NO_REQUESTS_FROM_CLUSTER = 'this needs the right to "list" "pods"'
 _NO_REQUESTS_IN_FILE = 'the file has no pods ("kubectl get nodes,pods -A -o json" saves both)'
 
 
 def fleet(options: ClusterOptions) -> int:
-    """Prints a summary of each resource, and what needs attention. Returns exit status 4 if anything does.
+    """Prints a summary of each resource, and what needs attention. Returns exit status 4 if something needs attention.
 
     Raises NodeError, UsageError, and CapacitydError if no Node is selected.
     """
@@ -37,7 +37,7 @@ def fleet(options: ClusterOptions) -> int:
     _require_named(selected, options)
     report = assess(
         selected,
-        # When the Nodes were read. None: they were read from the API server just now.
+        # None: the Nodes were read from the API server just now.
         now=time.time() if selected.read_at is None else selected.read_at,
         max_age=max_age,
         node_names=options.node_names,
@@ -65,7 +65,7 @@ def _max_age(text: str) -> float:
 
 
 def _require_named(selected: Fleet, options: ClusterOptions) -> None:
-    """Raises CapacitydError if one of the Nodes that the options name does not exist or is not selected."""
+    """Raises CapacitydError if a Node that the options name does not exist or is not selected."""
     selected_names = {node.name for node in selected.nodes}
     if missing := [name for name in options.node_names if name not in selected_names]:
         among = f" among those that match -l {options.selector}" if options.selector else ""

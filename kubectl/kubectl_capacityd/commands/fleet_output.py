@@ -13,12 +13,12 @@ from kubectl_capacityd.fleet.findings import OUTLIERS, Finding, nodes_by_reason
 _MAX_NAMES = 3
 """Number of Nodes to list for a group."""
 _CLUSTER = "(cluster)"
-"""In place of a Node's name, for a finding about the cluster as a whole."""
+"""Text instead of a Node's name, for a finding about the cluster as a whole."""
 _OUTLIERS = frozenset(reason.value for reason in OUTLIERS)
 
 
 def print_fleet(report: FleetReport, *, no_requests_hint: str) -> None:
-    """Prints the report. no_requests_hint: why pods' requests may be unknown, and what to do about it."""
+    """Prints the report. no_requests_hint: why pods' requests may be unknown, and the remedy."""
     print_line(_headline(report))
     if report.findings:
         counts = {reason: len(nodes) for reason, nodes in nodes_by_reason(report.findings).items()}
@@ -103,7 +103,7 @@ def _group_row(group: Sequence[Finding], now: float) -> tuple[str, ...]:
         str(not_ready or ""),
         str(cordoned or ""),
         listed(names, most=_MAX_NAMES) or _CLUSTER,
-        # A single finding keeps its own message, which may say more than the shared message.
+        # The message of a single finding may say more than the shared message.
         first.message if len(group) == 1 else first.shared_message,
     )
 

@@ -33,7 +33,7 @@ def selected_fleet(options: ClusterOptions, *, only_nodes: bool = False) -> Flee
                 access,
                 label=group_label(options),
                 selector=options.selector,
-                # Only these Nodes' pods are read. All Nodes are read, for the comparison.
+                # Limits the pods, not the Nodes: the report compares all Nodes.
                 names=None if only_nodes else tuple(options.node_names),
                 progress=progress,
             )

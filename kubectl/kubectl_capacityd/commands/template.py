@@ -28,7 +28,7 @@ from kubectl_capacityd.template.notations import NOTATIONS, Notation, document, 
 
 
 def template(options: ClusterOptions) -> int:
-    """Prints the resources that a new node will have. Returns exit status 4 if one is left out.
+    """Prints the resources that a new node will have. Returns exit status 4 if a resource is left out.
 
     Raises ConfigError and NodeError. Raises CapacitydError if no Node publishes anything. Raises UsageError if nothing
     is configured, or if the notation can't express a resource or requires another option.
@@ -38,7 +38,7 @@ def template(options: ClusterOptions) -> int:
 
 
 def _require_one_source(options: ClusterOptions) -> None:
-    """Raises UsageError for an option about a machine with --nodes, or about Nodes without it."""
+    """Raises UsageError for an option about a machine with --nodes, or an option about Nodes without --nodes."""
     if options.nodes and (options.config or options.machine or options.node_name):
         raise UsageError("--nodes reads the Nodes of a cluster: leave out --config, --machine and --node-name")
     of_nodes = (options.node_file, options.selector, options.by, options.context, options.kubeconfig)
@@ -128,7 +128,7 @@ def _groups(options: ClusterOptions, nodes: Sequence[NodeSummary]) -> dict[str |
 
 
 def _require_published(nodes: Sequence[NodeSummary], names: Sequence[str]) -> None:
-    """Raises UsageError if no Node publishes one of these resources. Raises CapacitydError if nothing is published."""
+    """Raises UsageError for a resource that no Node publishes. Raises CapacitydError if nothing is published."""
     published = {name for node in nodes for name in node.annotated}
     if missing := [name for name in names if name not in published]:
         raise UsageError(f'none of these Nodes publishes "{missing[0]}"')
@@ -150,7 +150,7 @@ def _require_expressible(options: ClusterOptions, quantities: Mapping[str, int])
 
 
 def _check_instance_types(options: ClusterOptions, notation: Notation, required: str) -> None:
-    """Raises UsageError if a required instance type is missing, or if one is given that the notation does not use.
+    """Raises UsageError if a required instance type is missing, or if the notation does not use instance types.
 
     required: what the notation requires, for the message.
     """
@@ -161,8 +161,10 @@ def _check_instance_types(options: ClusterOptions, notation: Notation, required:
 
 
 def _selected(config: Config, names: Sequence[str]) -> Config:
-    """The configuration with only these resources; with all resources if names is empty. Raises UsageError if one is
-    not configured."""
+    """The configuration with only these resources, or with all resources if names is empty.
+
+    Raises UsageError if a named resource is not configured.
+    """
     configured = {resource.name for resource in config.resources}
     if missing := [name for name in names if name not in configured]:
         raise UsageError(f'no resource "{missing[0]}" is configured; must be one of {", ".join(sorted(configured))}')

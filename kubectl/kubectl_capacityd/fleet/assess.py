@@ -18,8 +18,7 @@ from kubectl_capacityd.fleet.findings import (
 from kubectl_capacityd.fleet.norm import norm_of
 from kubectl_capacityd.model import Fleet, NodeSummary
 
-# The values of reasons, most severe first. A reason that only newer versions of capacityd know ranks between these two
-# tuples.
+# The values of reasons, most severe first. A reason from a newer version of capacityd ranks between these two tuples.
 _LEAST_SEVERE = tuple(reason.value for reason in OUTLIERS)
 _MOST_SEVERE = tuple(reason.value for reason in (*Reason, *ConditionReason) if reason.value not in _LEAST_SEVERE)
 
@@ -33,7 +32,7 @@ class ResourceSummary:
     capacity: int
     allocatable: int
     usual: int
-    """The quantity on most of the Nodes."""
+    """The most frequent quantity on these Nodes."""
     requested: int | None = None
     """The sum requested by unfinished pods on these Nodes. None, here and below: the pods are unknown."""
     free: int | None = None
@@ -104,7 +103,7 @@ def assess(
         of_node = [*findings_of_node(node, norms[node.label_value], now=now, max_age=max_age)]
         if fleet.requests is not None:
             of_node += overcommitments(node, fleet.requests, may_overcommit)
-        findings += [replace(one, node=node.name, ready=node.ready, cordoned=node.cordoned) for one in of_node]
+        findings += [replace(found, node=node.name, ready=node.ready, cordoned=node.cordoned) for found in of_node]
     return FleetReport(
         nodes=len(reported),
         resources=tuple(_summaries(fleet, reported)),
@@ -119,7 +118,7 @@ def _severity(finding: Finding) -> tuple[int, str, str]:
 
 
 def rank(reason: str) -> int:
-    """The rank of a reason; the most severe reason has the lowest."""
+    """The rank of a reason; the most severe reason has rank 0."""
     if reason in _MOST_SEVERE:
         return _MOST_SEVERE.index(reason)
     rank_of_unknown = len(_MOST_SEVERE)

@@ -16,7 +16,7 @@ _MAX_CLOCK_SKEW = 300.0
 
 
 class Reason(Enum):
-    """Why a Node needs attention, apart from the reasons of a condition that is not True. The most severe is first.
+    """Why a Node needs attention, most severe first. A finding about a condition has the condition's reason instead.
 
     DEVICE_CLASS concerns the cluster as a whole.
     """
@@ -64,7 +64,7 @@ def findings_of_node(node: NodeSummary, norm: Norm, now: float, max_age: float) 
     if node.condition:
         yield from _of_condition(node.condition, since=node.condition_since)
         yield from _of_heartbeat(node.condition.heartbeat, node, now=now, max_age=max_age)
-        if _is_below_expected(node.condition):  # the finding for the condition has reported what is lower
+        if _is_below_expected(node.condition):  # the condition's finding already names the lower quantities
             differing = [name for name in differing if not _is_lower(node, norm, name)]
     elif norm.has_condition:  # another Node of the group has the condition
         message = f"other {norm.nodes_text} have the condition {CONDITION}: does capacityd run on this one?"
@@ -101,7 +101,7 @@ def _of_other_writers(node: NodeSummary) -> Iterator[Finding]:
 
 
 def clashes(fleet: Fleet, resource_names: Iterable[str]) -> Iterator[Finding]:
-    """Yields a finding for each resource that a DeviceClass also serves. resource_names: what capacityd publishes."""
+    """Yields a finding for each of these published resources that a DeviceClass also serves."""
     for name in resource_names:
         for device_class in fleet.device_classes.get(name, ()):
             message = f"the DeviceClass {device_class} also serves {name} (extendedResourceName)"
@@ -118,7 +118,7 @@ def overcommitments(node: NodeSummary, requests: PodRequests, resource_names: It
 
 
 def _finding(reason: Reason, message: str) -> Finding:
-    """A finding that forms a group with other findings of the same message."""
+    """A finding that is grouped with others by its whole message."""
     return Finding(reason.value, message=message, shared_message=message)
 
 
@@ -155,7 +155,7 @@ def _differing(node: NodeSummary, norm: Norm) -> Iterator[str]:
 
 def _is_lower(node: NodeSummary, norm: Norm, name: str) -> bool:
     usual = norm.quantities[name].value
-    return isinstance(usual, int) and node.capacity.get(name, 0) < usual  # None: most Nodes lack the resource
+    return isinstance(usual, int) and node.capacity.get(name, 0) < usual  # not an int: most Nodes lack the resource
 
 
 def _is_below_expected(condition: Condition) -> bool:

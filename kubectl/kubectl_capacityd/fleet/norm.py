@@ -44,7 +44,7 @@ def norm_of(label_value: str | None, members: Sequence[NodeSummary]) -> Norm:
     """The usual values of a group's Nodes. label_value: the value of the label that groups Nodes, or None if the
     Nodes lack the label."""
     has_condition = any(node.condition for node in members)
-    # A Node without capacityd is reported because it lacks the condition. Its quantities mean nothing.
+    # The quantities of a Node without capacityd mean nothing. findings.py reports that such a Node lacks the condition.
     compared = [node for node in members if not lacks_capacityd(node, group_has_condition=has_condition)]
     quantities = {}
     for name in sorted({name for node in compared for name in node.annotated}):
@@ -71,7 +71,7 @@ def is_usual(nodes: int, total: int) -> bool:
 
 
 def lacks_capacityd(node: NodeSummary, *, group_has_condition: bool) -> bool:
-    """Whether nothing on the Node comes from capacityd, although other Nodes of the group have its condition."""
+    """Whether nothing on the Node is from capacityd, although another Node of the group has capacityd's condition."""
     if not group_has_condition:
         return False
     return node.condition is None and not node.annotated and not node.annotation_error

@@ -28,9 +28,7 @@ class Common:
 
 
 def common(nodes: Sequence[NodeSummary], resource_names: Collection[str]) -> Common:
-    """Compares the published quantities of the Nodes, not their capacity.
-
-    If another writer has changed the capacity, capacityd restores it.
+    """Compares the published quantities of the Nodes. Ignores changes of other writers, which capacityd reverts.
 
     resource_names: the resources to compare; empty for all published resources.
     """

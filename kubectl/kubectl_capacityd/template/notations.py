@@ -64,8 +64,8 @@ NOTATIONS: Mapping[str, Notation] = {
         entry='clusterautoscaler-nodetemplate-resources.{name}: "{quantity}"\n',
     ),
     # InstanceCapacity in cluster-autoscaler/cloudprovider/clusterapi/clusterapi_unstructured.go. Besides CPU, memory,
-    # disk and pods, the annotations carry one resource of any kind; gpu-type contains the resource's name. The
-    # machine template's status.capacity carries any number; annotations override it.
+    # disk and pods, the annotations carry one resource of any kind. The annotation gpu-type contains the resource's
+    # name. The machine template's status.capacity carries any number of resources. Annotations override that field.
     "cluster-api": Notation(
         about="annotations of the MachineDeployment or MachineSet, beside those for cpu and memory",
         entry='capacity.cluster-autoscaler.kubernetes.io/gpu-type: "{name}"\n'
@@ -128,7 +128,7 @@ def document(
         notation.entry.format(name=name, tag=name.replace("/", "_"), quantity=quantity)
         for name, quantity in quantities.items()
     )
-    # json.dumps() quotes: every JSON string is also a YAML string.
+    # json.dumps() quotes the texts, because every JSON string is also a YAML string.
     head = notation.head.format(
         overlay=json.dumps(overlay), label=json.dumps(label), values=", ".join(map(json.dumps, values))
     )

@@ -1,1 +1,1 @@
-"""One file for each command. A file has its command's name."""
+"""The commands. Each has its own file, except plan, apply and withdraw, which are in publish.py."""

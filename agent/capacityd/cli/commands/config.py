@@ -41,7 +41,7 @@ def _check(loaded: Loaded, options: Options) -> int:
             }
         )
         return 2 if problems else 0
-    # located() is "FILE:LINE: MESSAGE". Editors can parse such a line, so it gets no prefix "capacityd: ".
+    # No prefix "capacityd: ", so that editors can parse the lines: "FILE:LINE: MESSAGE".
     for warning in warnings:
         print(printable(warning.located("warning: ")), file=sys.stderr)
     for problem in problems:
@@ -92,7 +92,7 @@ def show(loaded: Loaded) -> str:
         for key, value in values.items():
             lines.append(f"{_pair(key, value)}  # {printable(loaded.origins[table, key])}")
     for name, values in loaded.values.get("resources", {}).items():
-        file = loaded.origins["resources", name]  # with all keys of the resource
+        file = loaded.origins["resources", name]  # all keys of a resource are in one file
         lines += ["", f"[resources.{toml_key(name)}]  # {printable(file)}"]
         lines += [_pair(key, value) for key, value in values.items()]
     return "\n".join(lines or ["# nothing is configured"]).lstrip("\n") + "\n"

@@ -18,9 +18,9 @@ _OVERVIEW_ROWS = 8
 
 
 def devices(options: Options) -> int:
-    """Lists the devices of each detector, or of one. Raises UsageError for a detector without devices.
+    """Lists the devices of all detectors, or of the given detector. Raises UsageError for a detector without devices.
 
-    If devices could not be listed, says so on standard error and returns exit status 4.
+    If some devices could not be listed, prints why to standard error and returns exit status 4.
     """
     detectors = _detectors(options.detector)
     host = host_of(options.selection)

@@ -23,7 +23,7 @@ _EXPECT_COLUMN = _HEADER.index("EXPECT")
 def probe(options: Options) -> int:
     """Prints the readings. Returns exit status 4 if any is unknown or less than expected."""
     if options.as_service:
-        from capacityd.cli.sandbox import run_in_sandbox  # 20 ms with its imports, and only this option needs it
+        from capacityd.cli.sandbox import run_in_sandbox  # imported only here: takes 20 ms
 
         return run_in_sandbox(options)
     host = host_of(options.selection)
@@ -59,10 +59,10 @@ def probe(options: Options) -> int:
 
 
 def _node_name(selection: Selection, config: Config, host: Host) -> str | None:
-    """The Node's name: the given one, or if a `when` tests it, that of the file or of the credentials.
+    """The given name of the Node. If a `when` tests the name: the name in the Node file or in the credentials.
 
-    Returns None for a recorded machine without a file, and if only the host name suggests a name. If an error is the
-    reason why the name is not known, tells the user and returns None.
+    Returns None if the name is not known: for a recorded machine without a Node file, or if only the host name suggests
+    a name. If the name can't be read because of an error, prints the error and returns None.
     """
     given = node_name_of(selection, config)
     is_tested = any(test.key == "node_name" for resource in config.resources for test in resource.when)

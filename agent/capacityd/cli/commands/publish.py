@@ -39,7 +39,7 @@ def plan(options: Options) -> int:
 
 
 def apply(options: Options) -> int:
-    """Writes the plan to the Node. Returns exit status 4 in the same cases as plan()."""
+    """Writes the plan to the Node. Returns exit status 4 if something keeps a resource from being published."""
     config, outcome = _publish(options, writes=True)
     _log(options, outcome)
     _print(options, outcome, config)
@@ -144,7 +144,7 @@ def _units(config: Config) -> dict[str, str]:
 def _exit_status(options: Options, plan: Plan) -> int:
     """4 if something keeps a resource from being published, otherwise 0. A resource below `expect` is published.
 
-    Prints what is wrong to standard error, unless the table on standard output says it.
+    Prints what is wrong to standard error, unless the table on standard output shows it.
     """
     troubles = [trouble for trouble in plan.troubles if trouble.key is not None]
     if options.json or options.patch:
@@ -154,7 +154,7 @@ def _exit_status(options: Options, plan: Plan) -> int:
 
 
 def _log(options: Options, outcome: Outcome) -> None:
-    """Writes to the journal what a command has changed, and who ran the command (with sudo: who called sudo)."""
+    """Writes to the journal what a command has changed, and the user who ran the command or called sudo."""
     if options.selection.node_file is not None:
         return
     with suppress(ImportError):  # without systemd's library, the command works without the journal

@@ -23,7 +23,7 @@ from capacityd.model.text import printable
 from capacityd.schema.device import DeviceDetector
 
 _NO_VALUE = ("ENODATA", "EINVAL", "EOPNOTSUPP", "ENODEV")
-"""Errors that mean that a file has no value, or a value that is too long."""
+"""Errors of reading a file whose value is missing or too long."""
 _MAX_PATHS = 5  # number of paths to list in a message
 
 
@@ -48,8 +48,7 @@ def record(options: Options) -> int:
         recording = read_recording(options.selection.machine)
         host = RecordedHost(recording)
     if not (options.keep_serials or recording.get("redacted")):
-        # The machine id is in no recorded file, but may be a part of other texts. The call also sets
-        # "redacted".
+        # No recorded file contains the machine id, but other texts may. without_identifiers() also sets "redacted".
         recording = without_identifiers(recording, [machine_id(host)])
     size = _write(options.file, recording)
     for error, paths in sorted(unreadable.items()):

@@ -14,8 +14,8 @@ from capacityd.model.errors import CapacitydError
 from capacityd.model.options import Selection
 from capacityd.worker import runtime_files
 
-# A program of one line, for a module. The program's first argument is the folder with the package, because Python's
-# option -I ignores PYTHONPATH.
+# A program in Python that runs a module's main(). The program's first argument is the folder with the package, because
+# Python's option -I ignores PYTHONPATH.
 _START = "import sys; sys.path.insert(0, sys.argv[1]); from capacityd.{} import main; sys.exit(main(sys.argv[2:]))"
 _ROOT = os.path.abspath(f"{__file__}/../../../..")  # the folder with the package capacityd
 

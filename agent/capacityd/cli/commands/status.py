@@ -1,4 +1,4 @@
-"""status: collects what is wrong, with advice, the service's state, its last readings and the Node."""
+"""status: shows the service's state, its last readings and the Node, and what is wrong, with advice."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def status(options: Options) -> int:
 def _report(directory: str, now: float, current_uptime: float, unit: UnitState | None) -> StatusReport:
     """The report. directory: the runtime directory. now: in seconds since the epoch."""
     service = runtime_files.running(directory)
-    # A service that has ended leaves its last status. Its errors about the configuration still hold.
+    # A service that has ended leaves its last status. The configuration's errors in that status still hold.
     last_service = service or runtime_files.read_service(directory) or NO_STATUS
     last_pass, stale_because = _read_state(directory)
     if service is not None:
@@ -98,9 +98,9 @@ def _read_state(directory: str) -> tuple[PassStatus, str]:
 
 
 def _changed_files(service: ServiceStatus | None, active_hash: str) -> tuple[str, ...]:
-    """The files that have changed since the service read them, if the configuration differs from the active one.
+    """The files that have changed since the service read them. Empty if the configuration is still the active one.
 
-    A configuration that this user may not read counts as different. active_hash: the hash of the active configuration.
+    A configuration that this user may not read counts as changed. active_hash: the hash of the active configuration.
     """
     read_files = service.configuration_files if service else None
     if read_files is None:
@@ -140,6 +140,6 @@ def _stale_because(directory: str, service: ServiceStatus, uptime: float) -> str
     """Why the files may be older than the running service's state; "" if they are up to date."""
     if error := runtime_files.why_unwritable(directory):
         return f"{directory} is not writable: {error}; the information below is stale"
-    if service is not NO_STATUS and uptime > service.overdue_at_uptime:  # it has written a status
+    if service is not NO_STATUS and uptime > service.overdue_at_uptime:  # the service has written a status
         return "the next reconcile pass is overdue; the service may be stuck"
     return ""

@@ -33,7 +33,7 @@ class DeviceListing:
 
     @property
     def flaws(self) -> tuple[str, ...]:
-        """Why devices may be missing, and which entries may not count as devices; empty if neither is the case."""
+        """Why devices may be missing, and which entries may not count as devices; empty for a complete listing."""
         devices = [entry.device for entry in self.entries]
         uncertain = [f"{device.name}: {device.uncertain_because}" for device in devices if device.uncertain_because]
         return (self.error, *uncertain) if self.error else tuple(uncertain)
@@ -46,7 +46,7 @@ def listing_of(detector: DeviceDetector, found: FoundDevices) -> DeviceListing:
     entries_by_kind: dict[str, list[DeviceEntry]] = {}
     for device in devices:
         entry = DeviceEntry(device, unique_selector(index, device), kind_selector(index, device))
-        # A device without TOML for its kind is alone in its group.
+        # A device whose kind has no TOML forms its own group.
         entries_by_kind.setdefault(entry.kind_selector.toml or device.path, []).append(entry)
     entries = tuple(entry for group in entries_by_kind.values() for entry in group)
     return DeviceListing(detector, entries, error=found.error)

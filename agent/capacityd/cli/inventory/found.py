@@ -86,7 +86,7 @@ def find_all(host: Host, detectors: Sequence[DeviceDetector]) -> dict[str, Found
     """Name of each detector -> its devices. If a detector does not end in time, it has an error and no devices."""
     running: dict[int, Child] = {}  # file descriptor of the child's pipe -> child, as wait_for_any() requires
     found: dict[str, FoundDevices] = {}
-    # A child that is blocked for some seconds is killed. After MAX_BUSY, a child is killed even if it uses a processor.
+    # A child that is blocked for some seconds is killed. After MAX_BUSY, a child is killed even if it is busy.
     busy_until = time.monotonic() + MAX_BUSY
     try:
         for detector in detectors:
@@ -128,7 +128,7 @@ def find(host: Host, detector: DeviceDetector) -> FoundDevices:
 def _read_device(host: Host, detector: DeviceDetector, device: Device) -> FoundDevice:
     values: dict[str, Value] = {}
     unread: dict[str, Unread] = {}
-    lacking: list[str] = []  # keys
+    lacking: list[str] = []  # keys without a value
     for key in detector.keys:
         try:
             value = value_of(host, detector, device, key)
@@ -158,7 +158,7 @@ def _read_device(host: Host, detector: DeviceDetector, device: Device) -> FoundD
 
 
 def _why_gone(host: Host, device: Device) -> str:
-    """Why the device may have no values; "" if it exists. It may have disappeared, or its link may be dangling."""
+    """Why the device can't be read: it has disappeared, or its link is dangling. "" if it exists."""
     try:
         return "" if resolve_link(host, device.path) else "it disappeared while it was read"
     except HostError as e:

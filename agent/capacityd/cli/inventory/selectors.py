@@ -1,4 +1,4 @@
-"""TOML selectors: a resource's line that matches one device, or all devices of a kind."""
+"""TOML selectors. A selector is a resource's line that matches one device, or all devices of a kind."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TomlSelector:
     """A detector's table that matches one device, or all devices of a kind."""
 
     toml: str
-    """The resource's line, DETECTOR = { … }; "" if no table matches, or if that is unknown."""
+    """The resource's line, DETECTOR = { … }; "" if no table is known to match."""
     table: Mapping[str, object] = field(default_factory=dict)
     """The table as the TOML parser returns it."""
     count: int | None = None
@@ -47,7 +47,7 @@ class DeviceIndex:
 
     def __init__(self, detector: DeviceDetector, devices: Sequence[FoundDevice], *, complete: bool) -> None:
         self.detector = detector
-        self.defaults = key_matchers(detector, {})  # the detector's own tests, which apply to an empty table
+        self.defaults = key_matchers(detector, {})  # the tests of the detector's defaults
         self._complete = complete
         self._devices = devices
         self._by_value: dict[tuple[str, str], list[FoundDevice]] = {}  # key and folded value -> devices with this value
@@ -62,7 +62,7 @@ class DeviceIndex:
         self._selectors: dict[tuple[tuple[str, Value], ...], TomlSelector] = {}
 
     def select(self, wanted: Mapping[str, Value]) -> TomlSelector:
-        """The selector for devices with these values. wanted: key -> value, as from _wanted_value()."""
+        """The selector for devices with these values. wanted: key -> value; "" for a missing text."""
         items = tuple(wanted.items())
         if items not in self._selectors:
             self._selectors[items] = self._new_selector(wanted)
@@ -113,10 +113,12 @@ def unique_selector(index: DeviceIndex, device: FoundDevice) -> TomlSelector:
 def _least_identifying_keys(detector: DeviceDetector) -> int:
     """The minimum number of identifying keys in a selector for one device.
 
-    The identifying keys may begin with keys of the model. One key of the model is too vague, even if it matches only
-    one device now. So a selector contains all of these keys. If the model has further keys, the selector also contains
-    the next identifying key. For pci, a selector contains vendor and device, which are all keys of the model. For udev,
-    a selector contains subsystem, which is one of several keys of the model, and name.
+    If the identifying keys begin with keys of the model, a selector contains all of these keys. A part of the model is
+    too vague, even if it matches only one device now. So if the model has further keys, the selector also contains the
+    next identifying key.
+
+    For pci, the minimum is vendor and device, which are all keys of the model. For udev, it is subsystem, which is one
+    of several keys of the model, and name.
     """
     shared = 0
     for key, model_key in zip(detector.identifying_keys, detector.model_keys, strict=False):
@@ -128,7 +130,7 @@ def _least_identifying_keys(detector: DeviceDetector) -> int:
 
 
 def kind_selector(index: DeviceIndex, device: FoundDevice) -> TomlSelector:
-    """The selector for all devices of the same kind. It says that a key is missing (KEY = "") only if this excludes
+    """The selector for all devices of the same kind. It contains KEY = "" for a missing key only if that excludes
     devices of another kind."""
     detector = index.detector
     if reason := _why_unmatchable(index, device):
@@ -150,8 +152,7 @@ def kind_selector(index: DeviceIndex, device: FoundDevice) -> TomlSelector:
 
 
 def key_matchers(detector: DeviceDetector, table: Mapping[str, object]) -> tuple[KeyMatcher, ...]:
-    """The tests of a table, and of the detector's defaults for keys that the table lacks. table: as the TOML parser
-    returns it."""
+    """The tests of a table, and of the detector's defaults for keys that the table lacks. table: key -> TOML value."""
     with_defaults = {**detector.defaults, **table}
     return tuple(
         KeyMatcher(key, matchers=detector.keys[key].kind.parse(raw), text=str(raw))
@@ -192,7 +193,7 @@ def _wanted_value(detector: DeviceDetector, device: FoundDevice, key: str) -> Va
 
 
 def _why_unmatchable(index: DeviceIndex, device: FoundDevice) -> str:
-    """Why no table matches the device, or why that is unknown; "" if a table matches it."""
+    """Why no table is known to match the device; "" if a table matches it."""
     detector = index.detector
     if device.uncertain_because:
         return device.uncertain_because
@@ -212,6 +213,5 @@ def _non_default_values(index: DeviceIndex, device: FoundDevice) -> dict[str, Va
 
 
 def _folded(value: Value) -> str:
-    """A value in the form in which DeviceIndex stores it: in lower case, because keys may ignore case. A missing value
-    is stored as ""."""
+    """A value as DeviceIndex stores it: in lower case, because keys may ignore case; "" for a missing value."""
     return str(value or "").lower()

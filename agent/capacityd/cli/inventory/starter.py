@@ -54,7 +54,7 @@ def _suggested_kinds(listing: DeviceListing) -> list[DeviceEntry]:
     suggestion_tests = key_matchers(listing.detector, listing.detector.suggested_only_if)
     first_of_kind: dict[str, DeviceEntry] = {}
     for entry in listing.entries:
-        # None: it is unknown whether the device passes. Then the suggestion is commented out.
+        # None: it is unknown whether the device passes. _resource() comments such a suggestion out.
         may_pass = match_tests(suggestion_tests, entry.device).matches in (True, None)
         if entry.kind_selector.toml and may_pass:
             first_of_kind.setdefault(entry.kind_selector.toml, entry)
@@ -76,7 +76,7 @@ def _left_out(listing: DeviceListing) -> Iterable[str]:
             test, _value = result.mismatches[0]  # match_tests() stops at the first test that fails
             reason = f"because of {test.key}"
         elif not entry.kind_selector.toml:
-            # No test fails, and no default of the detector. So the TOML is missing because a value is unknown.
+            # No test and no default has failed, so the TOML is missing because a value is unknown.
             reason = f"because a value is unknown ({entry.kind_selector.reason})"
         else:
             continue  # the device's kind is suggested
@@ -88,11 +88,10 @@ def _left_out(listing: DeviceListing) -> Iterable[str]:
 def _resource(listing: DeviceListing, first: DeviceEntry, used_names: set[str]) -> str:
     """The resource for all devices of a kind, as TOML. All lines are comments if the quantity is unknown.
 
-    first: a device of the kind. used_names: the names of earlier resources, without the domain. The function adds the
-    name of this resource.
+    first: a device of the kind. used_names: the names of earlier resources, without the domain. Adds the new name.
     """
     detector, entries = listing.detector, listing.entries
-    # Each resource tests these flags, because one device of a kind may differ from the others: the system's disk.
+    # Each resource tests these flags, because they may exclude one device of a kind, such as the system's disk.
     flags = {
         key: value for key, value in detector.suggested_only_if.items() if isinstance(detector.keys[key].kind, Flag)
     }
@@ -131,7 +130,7 @@ def _totals(detector: DeviceDetector, devices: Sequence[FoundDevice]) -> Iterabl
         key = reported[0]
         values = [device.get(key) for device in devices]
         total = sum(value for value in values if isinstance(value, int)) // factor
-        if total:  # less than one unit is no useful quantity
+        if total:  # a quantity of less than one unit is useless
             yield key, unit, total
 
 

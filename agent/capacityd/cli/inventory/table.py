@@ -30,7 +30,7 @@ _SCALES: Mapping[Dimension, tuple[int, tuple[str, ...]]] = {
 
 
 def print_devices(listing: DeviceListing, limit: int | None) -> None:
-    """Prints a table, and below it the TOML for each device. limit: maximum number for a kind; None for all."""
+    """Prints a table, and below it the TOML for each device. limit: maximum number of devices of a kind, or None."""
     detector, entries = listing.detector, listing.entries
     print_line(f"{detector.name}: {_count(listing)}  ({detector.about})")
     if not entries:

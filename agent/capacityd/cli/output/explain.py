@@ -83,12 +83,11 @@ def _counted(contributions: Sequence[Contribution], unit: str) -> Iterator[_Row]
 
 def _undetermined(undetermined: Sequence[Undetermined]) -> Iterator[_Row]:
     """The rows of devices that may or may not count."""
-    reasons = [(one.device, "; ".join(part for part in (one.reason, one.detail) if part)) for one in undetermined]
+    reasons = [(item.device, "; ".join(part for part in (item.reason, item.detail) if part)) for item in undetermined]
     yield from _rows("?", reasons)
 
 
 def _rejected(rejections: Sequence[Rejection]) -> Iterator[_Row]:
-    """The rows of rejected devices."""
     yield from _rows("-", [(rejection.device, rejection.reason) for rejection in rejections])
 
 

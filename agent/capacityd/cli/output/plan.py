@@ -42,7 +42,7 @@ def plan_as_dict(plan: Plan) -> dict[str, object]:
 
 
 def _row(change: Change, unit: str) -> tuple[str, ...]:
-    """The row for a change."""
+    """The row for a change, with the columns of _HEADER."""
     desired = "" if change.desired is None else str(change.desired)
     reason = change.reason
     if change.action is Action.REFUSE:

@@ -14,8 +14,8 @@ from capacityd.model.text import duration_text
 from capacityd.worker.pass_state import PassStatus
 
 _NOT_EXECUTED = 200
-"""The lowest exit status that means that systemd could not execute the program (systemd.exec(5))."""
-# {}: the command of systemctl.
+"""The lowest of systemd's exit statuses for a program that it could not execute (systemd.exec(5))."""
+# {} is a command of systemctl, such as start.
 _START_ADVICE = "start it: `systemctl {} capacityd`; see why it stopped: `journalctl -u capacityd`"
 _ACTIVITIES = {
     Activity.CHECK: ("the check of the configuration", "the file system"),
@@ -29,7 +29,6 @@ _ADVICE = {
     "is kept: `systemctl stop capacityd`, then `capacityd withdraw`",
     ConditionReason.BELOW_EXPECTED: _EXPLAIN,
 }
-"""Reason -> advice."""
 
 
 def stale_problems(stale_because: str) -> Iterator[StatusProblem]:
@@ -39,7 +38,7 @@ def stale_problems(stale_because: str) -> Iterator[StatusProblem]:
 
 
 def not_running_problem(rows: Sequence[ResourceRow], unit: UnitState | None) -> StatusProblem:
-    """What it means that the service does not run. rows: about the last pass. unit: the systemd unit's state."""
+    """The problem that the service does not run. rows: of the last pass. unit: the systemd unit's state."""
     is_published = any(row.published is not None for row in rows)
     lacks = "updates what the last pass has published" if is_published else "publishes the resources of this machine"
     return StatusProblem(f"nothing {lacks}", _start_advice(unit))
@@ -50,7 +49,7 @@ def service_problems(service: ServiceStatus, last_pass: PassStatus, now: float) 
     error = service.error or last_pass.error
     if error:
         yield StatusProblem(error, _next_attempt(service, now))
-    # A pass may have failed for the same reason as the watch. Then the error above contains the reason.
+    # If a pass has failed for the same reason as the watch, the error above already contains the reason.
     if service.not_watched and service.not_watched not in error:
         advice = "until it is, passes read the Node: once a minute while something is wrong, else every five minutes"
         yield StatusProblem(f"the Node is not watched: {service.not_watched}", advice)
@@ -65,9 +64,9 @@ def service_problems(service: ServiceStatus, last_pass: PassStatus, now: float) 
 
 
 def configuration_problems(last_service: ServiceStatus, changed_files: Sequence[str]) -> Iterator[StatusProblem]:
-    """Yields changed files that the service has not read yet, and errors. Only the last error has advice, for all.
+    """Yields a problem for changed files that the service has not read, and for each error in the configuration.
 
-    last_service: the status of the service, even if it has ended.
+    The advice of the last error is for all errors. last_service: the status of the service, even if it has ended.
     """
     if changed_files:
         message = f"the service does not use the newest configuration: {', '.join(changed_files)}"
@@ -98,7 +97,7 @@ def node_problems(last_pass: PassStatus) -> Iterator[StatusProblem]:
 def resource_problems(
     last_pass: PassStatus, rows: Sequence[ResourceRow], last_service: ServiceStatus
 ) -> Iterator[StatusProblem]:
-    """Yields a problem for each resource that is unknown or in other trouble."""
+    """Yields a problem for each resource that is unknown or has another problem."""
     # While the previous configuration is active, the listed errors are errors of the rejected configuration.
     lists_active_errors = bool(last_service.configuration_errors) and not last_service.previous_active
     for row in rows:
@@ -112,7 +111,7 @@ def resource_problems(
 
 
 def _next_attempt(service: ServiceStatus, now: float) -> str:
-    """When the next pass runs; "" if that is not known."""
+    """When the next pass runs; "" if unknown."""
     if service.pass_running:
         return "the next attempt runs now"
     if not service.next_reconcile:

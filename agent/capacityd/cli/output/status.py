@@ -104,7 +104,7 @@ def _row(row: ResourceRow) -> tuple[str, ...]:
 
 
 def _note(row: ResourceRow) -> str:
-    """The text in the column NOTE. It does not repeat what the problems above the table say."""
+    """The text in the column NOTE, without what the problems above the table say."""
     if row.trouble is ConditionReason.REFUSED:
         return "refused"
     if row.trouble is ConditionReason.DENIED:

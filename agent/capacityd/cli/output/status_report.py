@@ -23,13 +23,14 @@ class ResourceRow:
 
     name: str
     kind: str
-    """Key.kind: "resource" or "label"."""
+    """Key.kind, which is "resource" or "label"."""
     reading: int | str | None
     """The number, "absent", "unknown" or "unconfigured"; None for a label."""
     expect: int | None
     """The value of `expect`; None if it is not configured."""
     published: int | None
-    """The number in the Node's annotation. In this and the next two fields, None: the Node lacks it, or is unknown."""
+    """The number in the Node's annotation. Here and in the next two fields, None means that the Node has no such value,
+    or that the Node is unknown."""
     capacity: str | None
     """The number in capacity, or the label's value."""
     allocatable: str | None
@@ -51,7 +52,7 @@ class ResourceRow:
 
 @dataclass(frozen=True, slots=True)
 class StatusProblem:
-    """What is wrong, and advice if there is any."""
+    """What is wrong, and what to do."""
 
     message: str
     advice: str = ""
@@ -72,7 +73,7 @@ class StatusReport:
     node: str | None
     observe: bool
     configuration: str | None
-    """The hash of the configuration."""
+    """The hash of the active configuration."""
     reasons: tuple[PassReason, ...]
     """The reasons of the last pass."""
     pass_running: bool
@@ -80,7 +81,7 @@ class StatusReport:
     last_reconcile: float | None
     """When the last pass completed; None if no pass has completed."""
     next_reconcile: float | None
-    """When the next pass starts, in seconds since the epoch; None if unknown."""
+    """When the next pass starts; None if unknown."""
     last_read: float | None
     """When a pass last read the Node; None if no pass has read it."""
     last_write: float | None
@@ -143,7 +144,7 @@ def _row(key: Key, last_pass: PassStatus, change: Change | None, trouble: Troubl
 
 
 def _note(key: Key, last_pass: PassStatus, change: Change | None, trouble: Trouble | None) -> str:
-    """The text in the last column."""
+    """The text of ResourceRow.note."""
     reading = None if key.is_label else last_pass.readings.get(key.name)
     if isinstance(reading, Unknown):
         return reading.reason

@@ -23,8 +23,8 @@ _KIND_OF_ITEMS = {
     "PodList": "Pod",
     "DeviceClassList": "DeviceClass",
 }
-"""Kind of a list from the API server -> kind of its items, because the items have no field `kind`. kubectl prints lists
-of the kind List, whose items have the field."""
+"""Kind of a list from the API server -> kind of its items, which have no field `kind`. kubectl prints lists of the kind
+List, whose items have the field."""
 
 
 def list_page(document: Any, kind: str, parse_item: Callable[[JsonObject], T]) -> tuple[list[T], str]:
@@ -41,7 +41,7 @@ def list_page(document: Any, kind: str, parse_item: Callable[[JsonObject], T]) -
 
 
 def saved_items(document: Any) -> Mapping[str, Sequence[JsonObject]]:
-    """Returns the items of a saved list: kind -> items. The list may also be a single Node. Raises InvalidDocument."""
+    """Returns the items of a saved list, or a single saved Node: kind -> items. Raises InvalidDocument."""
     if not isinstance(document, dict):
         raise InvalidDocument('it is not a list of Nodes, as from "kubectl get nodes -o json"')
     if document.get("kind") == "Node":

@@ -14,7 +14,7 @@ from kubectl_capacityd.model import NodeSummary
 
 
 def summarize(node: Mapping[str, Any], label: str) -> NodeSummary:
-    """Returns a Node's summary. label: the label that groups Nodes. Raises InvalidDocument if node is no Node."""
+    """Returns a Node's summary. label: the label that groups Nodes. Raises InvalidDocument."""
     with naming_object("Node", node):
         state = node_state({**node, "kind": "Node"})  # the items of a list have no kind
         metadata = object_at(node, "metadata")
@@ -41,7 +41,7 @@ def summarize(node: Mapping[str, Any], label: str) -> NodeSummary:
 
 
 def ready_heartbeat(node: Mapping[str, Any]) -> float | None:
-    """Returns when the kubelet last renewed the condition Ready, in seconds since the epoch; None if unknown."""
+    """When the kubelet last renewed the condition Ready, in seconds since the epoch; None if unknown."""
     return api_time(_ready(node).get("lastHeartbeatTime"))
 
 

@@ -1,4 +1,4 @@
-"""What the objects of a list have in common: their names in messages, and their quantities. Pure."""
+"""Functions for all kinds of objects: their names in messages, and their quantities. Pure."""
 
 from __future__ import annotations
 

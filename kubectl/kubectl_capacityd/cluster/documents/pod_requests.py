@@ -46,11 +46,11 @@ def pod_requests(spec: JsonObject) -> dict[str, int]:
     The pod uses the largest of these sums, plus its overhead. Requests of the pod as a whole (KEP-2837) and resizes of
     running pods do not exist for extended resources.
     """
-    together: Counter[str] = Counter()  # of the containers and the sidecars
+    together: Counter[str] = Counter()  # requests of all containers and sidecars
     for container in objects_at(spec, "containers"):
         together.update(_extended_requests(container))
-    sidecars: Counter[str] = Counter()  # of the sidecars that have started
-    largest_start: Counter[str] = Counter()  # the maximum while the init containers run
+    sidecars: Counter[str] = Counter()  # requests of the sidecars that have started
+    largest_start: Counter[str] = Counter()  # the maximum of the requests while the init containers run
     for container in objects_at(spec, "initContainers"):
         requests = _extended_requests(container)
         if container.get("restartPolicy") == "Always":

@@ -24,8 +24,8 @@ routes."""
 _INTERRUPTED = b"Dump was interrupted"
 """What ip writes to standard error if a list has changed while the kernel sent it (rtnl_dump_filter_l in iproute2's
 lib/libnetlink.c). Its exit status is 0 then."""
-_NOT_SUPPORTED = os.strerror(errno.EAFNOSUPPORT).encode()
-"""What ip writes to standard error if the kernel has no such list for the address family."""
+_NOT_SUPPORTED = tuple(os.strerror(code).encode() for code in (errno.EOPNOTSUPP, errno.EAFNOSUPPORT))
+"""What ip writes to standard error if the kernel has no such list, or none for the address family."""
 _ATTEMPTS = 5
 """How often a list is requested if it changes each time while the kernel sends it."""
 
@@ -33,13 +33,13 @@ _ATTEMPTS = 5
 def ip(*arguments: str) -> Sequence[Json]:
     """The objects that ip prints, in the kernel's order.
 
-    Raises HostError, with EAFNOSUPPORT if the kernel has no such list, and ValueError for unexpected output.
+    Raises HostError, with EOPNOTSUPP if the kernel has no such list, and ValueError for unexpected output.
     """
     for _ in range(_ATTEMPTS):
         status, out, err = run([*_IP, *arguments], _TIMEOUT, max_output=_MAX_BYTES)
         if status:
             detail = f"standard error: {quoted(printable(err.strip()))}"
-            code = errno.EAFNOSUPPORT if _NOT_SUPPORTED in err else None
+            code = errno.EOPNOTSUPP if any(text in err for text in _NOT_SUPPORTED) else None
             raise HostError(f"{_IP[0]} exited with status {status}", code, detail=detail)
         if _INTERRUPTED not in err:
             # The name of an interface may have any bytes but "/" and white space. ip may print nothing for an empty

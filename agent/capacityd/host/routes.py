@@ -96,7 +96,7 @@ def _rules(family: str) -> Sequence[Json]:
     try:
         return ip(family, "rule", "show")
     except HostError as e:
-        if e.errno != errno.EAFNOSUPPORT:
+        if e.errno != errno.EOPNOTSUPP:
             raise
         return ()
 

@@ -129,22 +129,26 @@ def test_a_table_counts_if_a_rule_selects_it_for_packets_of_the_machine(rule: st
     assert found == [[], here, ["v1", *here]]
 
 
-WITHOUT_RULES = """
+INSTEAD_OF_RULES = """
 import capacityd.host.ip
 run = capacityd.host.ip.run
-def run_without_rules(command, timeout, max_output):
-    family, subject = command[4:6]
-    return run([*command[:4], "-M" if subject == "rule" else family, *command[5:]], timeout, max_output)
-capacityd.host.ip.run = run_without_rules
+def run_other(command, timeout, max_output):
+    return run([*command[:4], *REQUEST] if "rule" in command else command, timeout, max_output)
+capacityd.host.ip.run = run_other
 """
-"""MPLS (-M) has no policy rules on any kernel, so ip and the kernel answer as on a kernel without policy rules."""
 
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
-def test_without_policy_rules_the_main_table_counts() -> None:
-    """A kernel has no policy rules without CONFIG_IP_MULTIPLE_TABLES. It has none for IPv6 with ipv6.disable=1."""
-    table = '"route add default via 192.0.2.1 table 1000"'
-    assert found_by(WITHOUT_RULES, f'routes("route add default via 192.0.1.1", {table})') == [["v1"]]
+@pytest.mark.parametrize("request_of_ip", ["-M rule show", "-f bridge addrlabel list"])
+def test_without_policy_rules_the_main_table_counts(request_of_ip: str) -> None:
+    """A kernel has no policy rules without CONFIG_IP_MULTIPLE_TABLES, and none for IPv6 with ipv6.disable=1.
+
+    Then the kernel answers with EAFNOSUPPORT, as any kernel does for MPLS. Without CONFIG_FIB_RULES, it answers with
+    EOPNOTSUPP, as any kernel does for address labels of a bridge.
+    """
+    without_rules = INSTEAD_OF_RULES.replace("REQUEST", repr(request_of_ip.split()))
+    other_table = '"route add default via 192.0.2.1 table 1000"'
+    assert found_by(without_rules, f'routes("route add default via 192.0.1.1", {other_table})') == [["v1"]]
 
 
 def route(dst: str = "default", table: int = 254, **fields: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Converts values that cross a process boundary or are stored to JSON and back: dataclasses, NamedTuples and enums.
+"""Converts dataclasses, NamedTuples and enums to JSON and back, for messages between processes and for files.
 
 Decoding is strict. A value of another type, an unknown key, or a missing key without a default raises Malformed.
 """
@@ -23,17 +23,17 @@ class Malformed(ValueError):
 
 
 def encode(value: object) -> Any:
-    """The value in a form that json.dumps() accepts: a dict for an instance of a class, a list for a tuple or set.
+    """Converts a value for json.dumps(). An instance of a class becomes a dict. A tuple or a set becomes a list.
 
-    The keys of a mapping must be texts, or have a class whose from_text() restores a key from its str().
+    The keys of a mapping must be texts, or have a class with from_text(), the inverse of str().
 
-    If a field declares a union of several classes, its value becomes [name of the class, dict].
+    If a field's type is a union of several classes, the field's value becomes [name of the class, dict].
     """
     return _encode(type(value), value)
 
 
 def decode(kind: type[_T], data: object) -> _T:
-    """Restores the value that was given to encode(). Raises Malformed."""
+    """Restores the value that was given to encode(). kind: the value's class. Raises Malformed."""
     decoded: _T = _decode(kind, data)
     return decoded
 
@@ -62,7 +62,7 @@ def _refuse(constant: str) -> float:
 
 
 def _encode(kind: Any, value: object) -> Any:
-    """Does the work of encode(). kind: the declared type. A container must be the first type of a union."""
+    """Encodes a value of a declared type. A container must be the first type of a union."""
     types = _types(kind)
     if isinstance(value, Enum):
         return value.value
@@ -105,12 +105,12 @@ def _decode(kind: Any, data: Any) -> Any:
 
 
 def _decode_union(kinds: tuple[Any, ...], data: Any) -> Any:
-    """Restores a value of a union: of the class that the data names, or else of the first type that fits."""
+    """Restores a value of the class that the data names or, if no class is named, of the first type that fits."""
     variants = _variants(kinds)
     if variants and isinstance(data, list):
         return _decode_variant(variants, data)
     for kind in kinds:
-        if kind in variants:  # data of this class would contain the name of the class
+        if kind in variants:  # data of this class would be a list with the name of the class
             continue
         try:
             return _decode(kind, data)
@@ -164,7 +164,7 @@ def _decode_number(data: Any) -> float:
 
 
 def _require_type(kind: type[_T], data: Any) -> _T:
-    """Returns the data. Raises Malformed if its type is not exactly this type, so that true is not an integer."""
+    """Returns the data. Raises Malformed for any other type, even for a bool instead of an int."""
     if type(data) is not kind:
         raise Malformed(f"not a {kind.__name__}")
     return data
@@ -179,20 +179,20 @@ def _construct(kind: Any, /, *arguments: Any, **named: Any) -> Any:
 
 
 def _types(kind: Any) -> tuple[Any, ...]:
-    """The types of a union, without None. For any other type: the type itself."""
+    """The types of a union without None; for any other type, only the type itself."""
     if get_origin(kind) not in (Union, UnionType):
         return (kind,)
     return tuple(member for member in get_args(kind) if member is not NoneType)
 
 
 def _variants(types: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The classes among a union's types, if there are several. Their values are stored with the name of the class."""
+    """The classes in a union that need a name in the data; empty if the union contains fewer than two classes."""
     classes = tuple(kind for kind in types if _has_fields(kind))
     return classes if len(classes) > 1 else ()
 
 
 def _item_kinds(kind: Any) -> Iterator[Any]:
-    """The declared types of a container's items or of a mapping's values, in order; Any if no types are declared."""
+    """The declared type of each item of a container, or of each value of a mapping; Any if no types are declared."""
     declared = get_args(kind)
     origin = get_origin(kind)
     if not declared:

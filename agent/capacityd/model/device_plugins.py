@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 CHECKPOINT = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
-"""The kubelet's list of device plugins. The path does not depend on the kubelet's root folder. Only root can read the
+"""The kubelet's list of device plugins. The path is the same for any root folder of the kubelet. Only root can read the
 file."""
 CHECKPOINT_UNREADABLE = (
     f"the kubelet's list of device plugins can't be read ({CHECKPOINT}). If this file is damaged, the kubelet cannot "
@@ -63,7 +63,7 @@ PLUGIN_DOMAINS: Mapping[str, str] = {
 
 
 def plugin_domain(name: str) -> str | None:
-    """The domain or parent domain of a resource's name that is in PLUGIN_DOMAINS; None if there is none."""
+    """The key of PLUGIN_DOMAINS that is the domain of a resource's name or a parent domain; None if no key is."""
     name_domain = name.partition("/")[0]
     # Because of the dots, "notamd.com" does not match "amd.com".
     return next((domain for domain in PLUGIN_DOMAINS if f".{name_domain}".endswith(f".{domain}")), None)

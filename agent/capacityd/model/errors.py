@@ -69,9 +69,9 @@ class HostError(CapacitydError):
 
 
 class AmbiguousValue(HostError):
-    """A value could not be read, but only a few values are possible. A test fails if no possible value matches.
+    """A value could not be read, but only a few values are possible.
 
-    possible: the possible values.
+    A test in the configuration fails if no possible value matches. Otherwise, its result is unknown.
     """
 
     def __init__(self, error: HostError, possible: tuple[str, ...]) -> None:
@@ -80,7 +80,7 @@ class AmbiguousValue(HostError):
 
 
 class NotRecorded(HostError):
-    """A recording does not contain the requested data, although the machine may."""
+    """A recording does not contain the requested data. The recorded machine may have the data."""
 
 
 class ProgramFailed(HostError):
@@ -129,7 +129,7 @@ class ListExpired(NodeUnreachable):
 
 
 class NodeUnauthorized(NodeError):
-    """The credentials can't be used, lack a right, or are not of this machine's Node, or a certificate is not trusted.
+    """The credentials can't be used, lack a right or belong to another Node, or a certificate is not trusted.
 
     A change of the files with the credentials may end the error.
     """
@@ -138,11 +138,11 @@ class NodeUnauthorized(NodeError):
 
 
 class CredentialsMissing(NodeUnauthorized):
-    """There is no kubeconfig, or a file that it names is missing. This machine has not joined a cluster yet."""
+    """The kubeconfig or a file that it names is missing. Probably, this machine has not joined a cluster yet."""
 
 
 class CredentialsNotTrusted(NodeUnauthorized):
-    """The kubeconfig was not used, because another user could change it, a file that it names, or its exec plugin."""
+    """Another user could change the kubeconfig, a file that it names, or its exec plugin."""
 
 
 class NodeForbidden(NodeUnauthorized):
@@ -152,7 +152,7 @@ class NodeForbidden(NodeUnauthorized):
 class NodeMissing(NodeError):
     """The Node does not exist: it is not registered yet, or was deleted.
 
-    server: the API server's name in messages. node: the Node's name.
+    server: the API server's name in messages.
     """
 
     def __init__(self, server: str, node: str) -> None:
@@ -164,7 +164,7 @@ class NodeMissing(NodeError):
 
 
 class NodeConflict(NodeError):
-    """HTTP 409: another writer changed the Node after it was read. The pass must read, plan and write again."""
+    """Another writer changed the Node after it was read (HTTP 409). The pass must read, plan and write again."""
 
     cause = RetryCause.CONFLICT
 

@@ -1,4 +1,4 @@
-"""The format of values in files: the JSON of the codec, a checksum, and the version of capacityd."""
+"""Converts a value to the content of a file and back: JSON with a checksum and the version of capacityd."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from capacityd.model.codec import Malformed, decode, encode, parse
 
 _T = TypeVar("_T")
 
-# Keys in a file, in addition to the value's fields
+# Keys in the JSON, in addition to the value's fields
 _CHECKSUM = "checksum"
 _VERSION = "version"
 
 
 def to_file(value: object, version: str) -> bytes:
-    """The content of a file with this value. version: the version of capacityd that writes the file."""
+    """Converts a value to the content of a file. version: the version of capacityd that writes the file."""
     content = encode(value) | {_VERSION: version}
     return json.dumps(content | {_CHECKSUM: _checksum(content)}).encode()
 

@@ -1,8 +1,8 @@
 """The fingerprint of a Node: a hash of everything in the Node that a plan depends on.
 
-The watcher and the passes compute the fingerprint from the JSON that the API server sends. It does not depend on the
-configuration, so it also covers other writers' resources and labels. These rarely change. The watcher imports this
-module, so the module imports little.
+The watcher and the passes compute the fingerprint from the JSON that the API server sends. The fingerprint also covers
+other writers' resources and labels, because the configuration is not known here. The watcher imports this module, so
+the module imports little.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def fingerprint(node: Mapping[str, object]) -> str:
 
 
 def _object(parent: Mapping[str, object], key: str) -> Mapping[str, object]:
-    """The object under this key; empty if there is none."""
+    """The object under this key; {} if it is missing or has another type."""
     value = parent.get(key)
     return value if isinstance(value, dict) else {}
 

@@ -1,4 +1,4 @@
-"""A metric, and Prometheus' text format."""
+"""A metric, and its output in Prometheus' text format."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Gauge:
     about: str
     """The meaning of the metric, for its HELP line and the documentation."""
     series: Mapping[tuple[str, ...], float]
-    """The values of the labels -> the number. A metric without labels has the key ()."""
+    """Values of the labels -> the number. The key of a metric without labels is ()."""
     labels: tuple[str, ...] = ()
     """The names of the labels."""
 
@@ -23,7 +23,7 @@ class Gauge:
 def exposition(gauges: Iterable[Gauge], labels: Mapping[str, str]) -> bytes:
     """The metrics in Prometheus' text format.
 
-    labels: the names and values of further labels, which all series get. Raises ImportError without
+    labels: name -> value of labels that all series get in addition. Raises ImportError without
     python3-prometheus-client.
     """
     from prometheus_client import CollectorRegistry, generate_latest

@@ -1,11 +1,11 @@
-"""The key under which capacityd publishes a number: an extended resource, or a label that repeats its number."""
+"""The key under which capacityd publishes a number: a resource, or the label that repeats the resource's number."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 _LABEL_PREFIX = "label "
-"""The start of a label's text. No resource's name starts with it, because names contain no space."""
+"""The start of a label's text. It can't be the start of a resource's name, because names contain no space."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +13,7 @@ class Key:
     """A name on the Node under which capacityd publishes a number. Keys sort resources first, then by name."""
 
     name: str
-    """The name of the resource. Its label has the same name."""
+    """The name of the resource, and of its label."""
     is_label: bool = False
     """Whether the number is the value of a label. The number of a resource is in capacity and in allocatable."""
 

@@ -10,7 +10,7 @@ line of the answer begins with the name of a class:
 The resident process ignores other lines. If a worker ends without a result, its pass is lost. A worker may start before
 it has a job, and may end at any time until it gets one.
 
-PassResult.memory is the text that a pass leaves for the next one. The resident process does not parse the text, and
+PassResult.memory is the text that a pass leaves for the next pass. The resident process does not parse the text, and
 gives it to the next worker for any job. The text is empty after a start of the service, and after a lost pass.
 
 The watcher reads one line from standard input: the target of the last NodeToWatch. The watcher sends a NodeSeen after
@@ -79,7 +79,7 @@ class CheckResult:
     """A check of the configuration has ended."""
 
     config: ServiceConfig | None = None
-    """None if the configuration of the previous check stays active."""
+    """The configuration that is now active; None if the last one stays active, because the check could not run."""
     error: str = ""
     """Why the check failed and must be retried; "" if it did not fail."""
     configuration_errors: tuple[str, ...] = ()
@@ -87,7 +87,7 @@ class CheckResult:
     previous_active: bool = False
     """Whether the previous configuration stays active, because a reload has found errors."""
     files: ConfigFiles | None = None
-    """None if the check has failed."""
+    """The checked files; None if the check has failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +101,15 @@ class PassResult:
     retry_after: float = 0.0
     """The API server's Retry-After in seconds, if the pass has failed."""
     memory: str = ""
-    """What this pass leaves for the next one (worker/pass_memory.py)."""
+    """What this pass leaves for the next pass (worker/pass_memory.py)."""
     requeue_after: float | None = None
-    """Seconds until the next pass that this pass requests; None if it requests no pass."""
+    """Seconds until the next pass, if this pass needs a next pass at a certain time; otherwise None."""
     start_in: float | None = None
     """Seconds until the first pass that reads the Node (start_jitter). Set only if this pass has read no Node."""
     credential_files: tuple[str, ...] = ()
-    """The files with the credentials that the pass has used, or could not use. Empty: those of the last pass."""
+    """The files with the pass's credentials. If empty, the service continues to watch the files of the last pass."""
     node: str | None = None
-    """The Node's fingerprint after the pass, as in NodeSeen; None if the pass has not read the Node."""
+    """The Node's fingerprint after the pass; "" if the Node does not exist; None if the pass has not read the Node."""
     changed: bool = True
     """Whether a reading differs from that of the last pass."""
     written: bool = False
@@ -160,7 +160,7 @@ class NotWatched:
     reason: str
     """Why the Node is not watched, and how to fix it."""
     look_now: bool = False
-    """Whether a pass should read the Node at once: a change may have been missed, or the credentials have expired."""
+    """Whether a pass must read the Node now, because a change may have been missed, or the credentials have expired."""
 
 
 WatcherMessage: TypeAlias = NodeSeen | NotWatched
@@ -181,7 +181,7 @@ class ServiceStatus:
     next_reconcile: float
     """When the next pass is due, in seconds since the epoch."""
     overdue_at_uptime: float
-    """The uptime in seconds before which the process writes the file again, unless the process is stuck."""
+    """The uptime in seconds by which the process must have written the file again. Otherwise, the process is stuck."""
     error: str = ""
     """The errors of the last check and of the last pass."""
     event_source_errors: tuple[str, ...] = ()
@@ -199,10 +199,10 @@ class ServiceStatus:
     not_watched: str = ""
     """Why the Node is not watched; "" if the Node is watched, or if the watch has not begun yet."""
     slow_activity: Activity | None = None
-    """The activity of a worker that has run longer than worker_process.SLOW; None if there is none."""
+    """The activity of a worker that has run longer than worker_process.SLOW; None if no worker has."""
     slow_since: float = 0.0
-    """When that worker started, in seconds since the epoch."""
+    """When the slow worker started, in seconds since the epoch."""
 
 
 NO_STATUS = ServiceStatus(pid=0, next_reconcile=0.0, overdue_at_uptime=0.0)
-"""Stands for a missing status."""
+"""The status of a service that has not written a status yet."""

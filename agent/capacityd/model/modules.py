@@ -45,7 +45,7 @@ def require_service_modules() -> None:
 
 
 def import_failure(error: Exception) -> CapacitydError | None:
-    """The message about a failed import; None if the error has another origin.
+    """The error about a failed import; None if the exception does not come from an import.
 
     A library that does not fit another library, or this version of Python, may raise any exception during its import.
     """
@@ -75,7 +75,7 @@ def _failure(error: Exception) -> CapacitydError:
         return CapacitydError(f"capacityd is not completely installed: {error}. Install it again")
     if module in PACKAGES and isinstance(error, ModuleNotFoundError):
         return _missing([module])
-    # The error may be in one of PACKAGES, in a dependency of a package, or in a shared library such as libudev.
+    # The cause may be one of PACKAGES, a package's dependency, or a shared library such as libudev.
     python = f"{sys.executable} (Python {sys.version.split()[0]})"
     text = f"a library that capacityd needs is missing or damaged, in {python}: {error}"
     frames = [frame for frame, _ in walk_tb(error.__traceback__)]

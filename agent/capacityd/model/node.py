@@ -48,7 +48,7 @@ class Condition:
     """lastTransitionTime as text; "" if it is missing, or equals the heartbeat."""
 
     def says(self, other: Condition) -> bool:
-        """Whether both conditions say the same. Their times are ignored."""
+        """Whether both conditions are equal, apart from their times."""
         return (self.status, self.reason, self.message) == (other.status, other.reason, other.message)
 
 
@@ -56,14 +56,14 @@ class Condition:
 class Stored:
     """What the Node stores under a key, as text; None if nothing is stored. Whole numbers are in plain digits.
 
-    Both fields contain the value of a label, because a label has only one value.
+    The value of a label is in both fields.
     """
 
     capacity: str | None
     allocatable: str | None
 
     def equals(self, number: int | None) -> bool:
-        """Whether both fields are this number. If the number is None, whether both fields are empty."""
+        """Whether both fields are this number. The number None stands for empty fields."""
         text = None if number is None else str(number)
         return self.capacity == text and self.allocatable == text
 
@@ -122,7 +122,7 @@ class NodeState:
         return self.conditions[0] if self.conditions else None
 
     def says(self, condition: Condition) -> bool:
-        """Whether the Node has exactly one condition of capacityd's type, and it says the same as this condition."""
+        """Whether this condition, apart from its times, is the Node's only condition of capacityd's type."""
         return len(self.conditions) == 1 and self.conditions[0].says(condition)
 
     def after(self, patch: Patch) -> NodeState:
@@ -144,14 +144,14 @@ class NodeState:
 
 
 def _merged(stored: Mapping[str, str], numbers: Mapping[str, int | None]) -> dict[str, str]:
-    """The stored map with these numbers. The number None removes a name."""
+    """Replaces stored values by these numbers. The number None removes a name."""
     merged = {name: text for name, text in stored.items() if name not in numbers}
     return merged | {name: str(number) for name, number in numbers.items() if number is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A change of the Node and its status. A value of None removes its name.
+    """A change of the Node and its status. The value None removes a name.
 
     The API server stores the whole patch or nothing. It rejects the patch if the Node has changed since it was read.
     """
@@ -193,7 +193,7 @@ class Node(Protocol):
     def identify(self) -> str | None:
         """Returns the name of the Node that read() and write() use.
 
-        None if the name is a guess until read() has found the Node to be this machine's.
+        None if the name is only a guess. Then read() checks that the Node is this machine's.
         """
 
     def read(self) -> NodeState:

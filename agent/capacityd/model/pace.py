@@ -1,8 +1,7 @@
 """How soon a pass tries again after something went wrong.
 
 The pause is a tenth of the time for which the problem has lasted. It is at least the shortest pause for the cause, and
-at most ten minutes. An event that may end the problem ends the pause. So after a problem has ended, its effect lasts at
-most a minute, or a tenth of the time for which the problem lasted. The number of attempts does not matter.
+at most ten minutes. An event that may end the problem ends the pause.
 """
 
 from __future__ import annotations
@@ -24,7 +23,8 @@ SHORTEST_PAUSE: dict[RetryCause, float] = {
 
 
 LONGEST_RETRY_AFTER = 60.0
-"""Seconds. A longer Retry-After is cut to this time, because a proxy may ask for a day (pulumi/pulumi#24168)."""
+"""The longest Retry-After in seconds. A longer time is shortened, because a proxy may ask for a day
+(pulumi/pulumi#24168)."""
 
 
 def pause(cause: RetryCause, wrong_for: float, retry_after: float = 0.0) -> float:

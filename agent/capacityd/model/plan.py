@@ -36,7 +36,7 @@ class Change:
     stored: Stored
     """What the Node stores before the plan."""
     desired: int | None
-    """The number that the Node should store; None for no number. For a refused key: what capacityd would publish."""
+    """The number that the Node should store; None for no number. For a refused key, what capacityd would publish."""
     published: int | None
     """The number in the annotation after the plan; None if the annotation does not list the key."""
     reason: str
@@ -64,7 +64,7 @@ _PROBLEMS = {
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Something that keeps the condition from being True."""
+    """A reason why the condition is not True."""
 
     reason: ConditionReason
     text: str
@@ -102,15 +102,15 @@ class Plan:
     patch: Patch | None
     """What is written; None if nothing is written."""
     published: Mapping[Key, int]
-    """The content of the annotation after the plan, even if the limit of writes holds the plan back."""
+    """The content of the annotation after the plan, even if the limit of writes delays the plan."""
     troubles: tuple[Trouble, ...] = ()
     """What is wrong with the Node after the plan."""
     waits: tuple[Wait, ...] = ()
-    """The waits of the changes that a limit holds back."""
+    """What the plan delays, and until when."""
     is_limited: bool = False
-    """Whether the limit of writes holds back the whole plan."""
+    """Whether the limit of writes delays the whole plan."""
     due: tuple[Key, ...] = ()
-    """The keys of denied changes that must now be tried again, each alone."""
+    """The keys of denied changes that must now be tried again, each in a patch of its own."""
 
     @property
     def written_changes(self) -> tuple[Change, ...]:
@@ -118,7 +118,7 @@ class Plan:
         return tuple(change for change in self.changes if change.action.writes)
 
     def with_written(self, written: Mapping[Key, Change]) -> Plan:
-        """The plan with the changes that earlier plans of the pass have written. A change of this plan wins."""
+        """Adds the changes that earlier plans of the pass have written. For a key in both, this plan's write wins."""
         changes = [change if change.action.writes else written.get(change.key, change) for change in self.changes]
         gone = [change for key, change in written.items() if key not in {change.key for change in self.changes}]
         return replace(self, changes=tuple(sorted((*changes, *gone), key=lambda change: change.key)))

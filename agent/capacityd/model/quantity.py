@@ -11,7 +11,7 @@ import re
 from capacityd.model.quoting import length_text
 
 LARGEST_QUANTITY = 2**63 - 1
-"""The largest quantity that the scheduler and the kubelet can count (int64). The API server accepts larger ones."""
+"""The largest quantity that the scheduler and the kubelet can count (int64). The API server accepts larger numbers."""
 _QUANTITY = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4})|([numkMGTPE]|[KMGTPE]i|))")
 _MAX_DIGITS = 30  # including leading zeros; int() is slow for much longer texts
 _POWERS_OF_TEN = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -52,7 +52,7 @@ def whole_quantity(text: str) -> int | None:
 
 
 def number_in(text: str) -> int | None:
-    """The number in a text of at most 20 decimal digits; None for any other text. A number of 64 bits fits."""
+    """The number in a text of at most 20 decimal digits, enough for 64 bits; None for any other text."""
     is_number = text.isascii() and text.isdigit() and len(text) <= 20
     return int(text) if is_number else None
 
@@ -60,8 +60,7 @@ def number_in(text: str) -> int | None:
 def plain(text: str | None) -> str:
     """A stored quantity in plain digits: "10k" becomes "10000", and None and "" become "none".
 
-    Texts that are not whole numbers stay as they are. So do numbers of more than 64 bits, which may have thousands of
-    digits.
+    Any other text is returned unchanged. So is a number of more than 64 bits, which may have thousands of digits.
     """
     if not text:
         return "none"
@@ -86,16 +85,16 @@ def whole_number(text: str) -> int:
 
 
 def countable(number: int) -> bool:
-    """Whether Kubernetes can store and count a quantity. Negative numbers are published as 0."""
+    """Whether Kubernetes can store and count a quantity. A negative number counts as 0."""
     return number <= LARGEST_QUANTITY and storable(max(0, number))
 
 
 def storable(number: int) -> bool:
     """Whether the API server accepts a whole number from 0 to LARGEST_QUANTITY as a quantity.
 
-    The API server checks that the number's thousandths are a multiple of 1000 (ValidateResourceQuantityValue). The
-    thousandths of a number above LARGEST_QUANTITY / 1000 overflow 64 bits. So the API server rejects nearly every such
-    number, and the whole patch with it.
+    The API server checks that the number's thousandths are a multiple of 1000 (ValidateResourceQuantityValue). Above
+    LARGEST_QUANTITY / 1000, the thousandths overflow 64 bits. So the API server rejects nearly every such number, and
+    the whole patch with it.
     """
     thousandths = (number * 1000 + 2**63) % 2**64 - 2**63  # as an int64 that overflows
     return thousandths % 1000 == 0

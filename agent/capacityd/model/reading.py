@@ -18,14 +18,14 @@ class Contribution:
     note: str = ""
     """How the amount came about, for people."""
     detail: str = ""
-    """The rest of what the device or program says. Filled in only with --explain."""
+    """Further text from the device or program. Filled in only with --explain."""
     valid_for: float | None = None
     """Seconds until the resource must be read again; None for no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The comparison of a key of the configuration with a device or with the machine."""
+    """The comparison of a configured value with the value of a device or of the machine."""
 
     key: str
     value: str
@@ -34,7 +34,7 @@ class Compared:
     matches: bool | None
     """Whether the value matches; None if the value could not be read."""
     default: bool = False
-    """Whether the test is a default of the detector that the configuration does not contain."""
+    """Whether the detector adds this test by default."""
 
     def __str__(self) -> str:
         if self.matches:
@@ -59,7 +59,7 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class Undetermined:
-    """A device that perhaps counts, or whose amount is unknown."""
+    """A device for which it is unknown whether it counts, or how much."""
 
     device: str
     reason: str
@@ -76,7 +76,7 @@ class Explanation:
     detail: str = ""
     """The text that could not be used, if the problem does not concern a single device."""
     when: tuple[Compared, ...] = ()
-    """The tests of `when`, if at least one failed."""
+    """The tests of `when`, if at least one of them failed."""
     undetermined: tuple[Undetermined, ...] = ()
     counted: tuple[Contribution, ...] = ()
     """The matching devices, if the resource is unknown."""
@@ -90,13 +90,13 @@ class Explanation:
 class Quantity:
     """The machine has this quantity of the resource."""
 
-    outcome: ClassVar[str] = "quantity"  # as in JSON and metrics
+    outcome: ClassVar[str] = "quantity"  # the name in JSON and metrics
 
     value: int
     """The quantity in the resource's unit."""
     contributions: tuple[Contribution, ...] = ()
     rejections: tuple[Rejection, ...] = ()
-    """Filled in only with --explain, like the explanation."""
+    """Filled in only with --explain, like `explanation`."""
     warning: str = ""
     explanation: Explanation | None = None
     valid_for: float | None = None
@@ -107,21 +107,20 @@ class Quantity:
 class Absent:
     """Everything could be read, and nothing matches."""
 
-    outcome: ClassVar[str] = "absent"  # as in JSON and metrics
+    outcome: ClassVar[str] = "absent"  # the name in JSON and metrics
 
     reason: str
     rejections: tuple[Rejection, ...] = ()
     explanation: Explanation | None = None
     applies: bool = True
-    """Whether the resource applies to this machine. If the configuration excludes the machine (`when`), no hardware is
-    missing."""
+    """Whether the resource applies to this machine; False if `when` excludes the machine. Then nothing is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
     """Something could not be read. The published quantity stays on the Node."""
 
-    outcome: ClassVar[str] = "unknown"  # as in JSON and metrics
+    outcome: ClassVar[str] = "unknown"  # the name in JSON and metrics
 
     reason: str
     """The reason as text for people. Programs use the cause."""
@@ -157,9 +156,9 @@ def is_below(reading: Reading, expected: int | None) -> bool:
 
 
 def reading_as_dict(name: str, reading: Reading) -> dict[str, object]:
-    """The reading for JSON output. With --explain, it has the additional fields rejected and explanation.
+    """The reading for JSON output. With --explain, the output also contains `rejected` and `explanation`.
 
-    The reason of a quantity is its warning.
+    For a quantity, `reason` contains the warning.
     """
     document: dict[str, object] = {
         "name": name,

@@ -25,7 +25,7 @@ class PassReason(str, Enum):
     NODE = "node"  # the Node or the kubelet's list of device plugins has changed
     RESUME = "resume"  # the machine was suspended, or its clock was set
     START = "start"  # the service has started
-    TIMER = "timer"  # a time has come: of a resync, of a retry, or at which an earlier pass has asked for this one
+    TIMER = "timer"  # a resync or a retry is due, or an earlier pass has asked for a pass at this time
 
 
 class Activity(str, Enum):

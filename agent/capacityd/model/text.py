@@ -1,6 +1,6 @@
 """Makes text from devices, files and servers safe for terminals, logs and JSON. Also formats durations for people.
 
-Unprintable bytes and characters become escapes such as \\x1b. The tests of a configuration see the escaped text.
+Unprintable bytes and characters become escapes such as \\x1b. Tests in a configuration compare the escaped text.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def strip_control(text: str) -> str:
 
 
 def has_escapes(text: str) -> bool:
-    """Whether printable() may have escaped a character. A backslash in the original text may look like an escape."""
+    """Whether the text contains an escape of printable(), or the same characters from the original text."""
     return _ESCAPE.search(text) is not None
 
 

@@ -1,4 +1,4 @@
-"""What the watcher watches, and with which credentials. The watcher imports little, so WatchTarget is no dataclass."""
+"""A Node and the credentials for the watcher. The watcher imports little, so WatchTarget is no dataclass."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class WatchTarget:
         self.headers = headers or {}
         """The headers that authenticate the request."""
         self.authority = authority
-        """The certificates of the authorities that the server may use, as PEM; None for those of the system."""
+        """The certificates of the authorities that the server may use, as PEM; None for the system's authorities."""
         self.verify = verify
         """Whether the server's certificate is verified."""
         self.server_name = server_name

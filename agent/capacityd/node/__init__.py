@@ -1,6 +1,7 @@
-"""The only interface to Kubernetes: this machine's Node, on the API server or in a file.
+"""The interface to Kubernetes: this machine's Node, on the API server or in a file.
 
-All errors are NodeErrors. No type or exception of a library leaves this package. Importing it imports no library.
+All errors are NodeErrors. Types and exceptions of libraries stay inside this package. Importing this package imports no
+library.
 """
 
 from __future__ import annotations
@@ -13,27 +14,27 @@ from capacityd.model.watch_target import WatchTarget
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The Node that our credentials, the configuration or the host name determines."""
+    """Which Node is this machine's, and how certain this is."""
 
     node: str
     is_certain: bool
-    """Whether the credentials or the configuration name the Node. Otherwise, node is only the host name."""
+    """Whether the credentials or the configuration name the Node. Otherwise, `node` is only the host name."""
     is_own_node: bool
-    """Whether the credentials are those of this Node's kubelet, so that the Node must be this machine's."""
+    """Whether the credentials are those of the Node's kubelet. The Node is then this machine's without a check."""
     basis: str
-    """What the identity was determined from: basis_of() in node/identity.py."""
+    """A text that changes if the Node must be determined again."""
 
 
 @dataclass(slots=True)
 class CredentialsCache:
-    """What a pass learns of its credentials. The service hands the identity to its next pass, and watches the files."""
+    """What a pass learns about its credentials. The next pass gets the identity. The service watches the files."""
 
     identity: Identity | None = None
-    """The last identity; None if there was none, or if the API server no longer accepts it."""
+    """The last identity; None if it is unknown, or if the API server no longer accepts it."""
     files: tuple[str, ...] = ()
-    """The files that were read or missing when the credentials were last read."""
+    """The files with the credentials, including missing files."""
     target: WatchTarget | None = None
-    """What a watch of the Node needs, with the credentials that were last used; None until the Node is known."""
+    """The Node and the credentials for the watcher; None until the Node is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +43,9 @@ class Machine:
 
     hostname: str
     machine_id: str | None
-    """The id that the Node must have, unless the credentials are those of the Node's kubelet. None accepts any Node."""
+    """The machine ID that the Node must have; None to accept any Node. A kubelet's own Node is not checked."""
     system_uuid: str = ""
-    """The firmware's UUID; "" if unknown. It differs even between clones with the same machine id."""
+    """The firmware's UUID; "" if unknown. Clones with the same machine ID have different UUIDs."""
 
 
 def open_node(
@@ -52,9 +53,9 @@ def open_node(
 ) -> Node:
     """Returns this machine's Node on the API server, without sending a request.
 
-    kubeconfig: None for the first existing one of the kubelet's usual paths.
+    kubeconfig: the path; None for the first of the kubelet's usual paths that exists.
     node_name: None to determine the name from the credentials or the host name.
-    cache: what an earlier pass learned of the credentials; None if there was no earlier pass.
+    cache: what an earlier pass learned about the credentials; None if there was no earlier pass.
     """
     from capacityd.node.api_node import ApiNode
 
@@ -62,7 +63,7 @@ def open_node(
 
 
 def import_client() -> None:
-    """Imports what a request needs, so that the first request need not wait for it."""
+    """Imports the modules for requests in advance, because the import takes longer than a request."""
     from capacityd.node import api_node  # noqa: F401
     from capacityd.node.client import import_library
 
@@ -70,7 +71,7 @@ def import_client() -> None:
 
 
 def open_node_file(path: str, node_name: str | None = None) -> Node:
-    """Returns the Node in this JSON file; "-" is standard input. node_name: the name that it must have, if given."""
+    """Returns the Node in a JSON file; "-" is standard input. node_name: the name that the Node must have, if given."""
     from capacityd.node.file_node import FileNode
 
     return FileNode(path, node_name)

@@ -20,8 +20,7 @@ from capacityd.node.kubelet_kubeconfig import find_kubelet_kubeconfig
 from capacityd.node.proxy import proxy_headers
 
 _MAX_EVENT_MESSAGE = 1024
-"""The API server's limit for an Event of events.k8s.io, in characters. report() creates an Event of v1, to which the
-limit does not apply. But clients may also read that Event through events.k8s.io."""
+"""The limit of events.k8s.io in characters. Events of v1 have no limit, but clients may read them as events.k8s.io."""
 
 
 class ApiNode:
@@ -34,7 +33,7 @@ class ApiNode:
         machine: Machine,
         cache: CredentialsCache,
     ) -> None:
-        """The arguments are those of open_node()."""
+        """kubeconfig, node_name: None for the default. cache: also receives what this Node's requests find out."""
         self._kubeconfig = kubeconfig
         self._configured_name = node_name
         self._machine = machine
@@ -45,13 +44,13 @@ class ApiNode:
     def identify(self) -> str | None:
         """Returns the Node's name; None if only the host name suggests a name. Raises NodeError.
 
-        The first call may ask the API server for the user of our credentials.
+        The first call may ask the API server for the user of the credentials.
         """
         _, identity = self._open()
         return identity.node if identity.is_certain else None
 
     def read(self) -> NodeState:
-        """Sends a GET of the Node. Raises NodeError, in particular NodeUnauthorized if it is another machine's Node."""
+        """Reads the Node. Raises NodeError, in particular NodeUnauthorized if the Node is another machine's."""
         client, identity = self._open()
         with self._forgetting_identity():
             state = client.read_node(identity.node)
@@ -59,7 +58,7 @@ class ApiNode:
         return state
 
     def write(self, patch: Patch) -> NodeState:
-        """Sends a PATCH of the Node's status. Raises NodeError, in particular NodeConflict if the Node has changed."""
+        """Patches the Node. Raises NodeError, in particular NodeConflict if the Node has changed since it was read."""
         client, identity = self._open()
         with self._forgetting_identity():
             return client.patch_node_status(identity.node, patch)
@@ -88,9 +87,9 @@ class ApiNode:
 
     @contextmanager
     def _forgetting_identity(self) -> Iterator[None]:
-        """Forgets the identity if the API server denies the request, or if the Node is another machine's.
+        """Forgets the identity if the API server denies the request, or if the Node is missing or another machine's.
 
-        The credentials may belong to another user by now, so the next pass asks for the user again.
+        The next pass asks for the user again, because the credentials may belong to another user by now.
         """
         try:
             yield
@@ -99,7 +98,7 @@ class ApiNode:
             raise
 
     def _open(self) -> tuple[Client, Identity]:
-        """Returns the client and our identity. The first call reads the credentials, which serve for the whole pass."""
+        """Returns the client and the identity. Only the first call reads the credentials."""
         if self._client is None:
             self._client = self._open_client()
         if self._identity is None:
@@ -108,7 +107,7 @@ class ApiNode:
         return self._client, self._identity
 
     def _open_client(self) -> Client:
-        """Reads the credentials, and adds their files to the cache, even if they can't be used."""
+        """Reads the credentials. Adds their files to the cache, even if the credentials can't be used."""
         files = CredentialFiles(self._kubeconfig or find_kubelet_kubeconfig(), own_trust())
         try:
             return Client(Kubeconfig(files).access(PLUGIN_TIMEOUT))
@@ -116,9 +115,9 @@ class ApiNode:
             self._cache.files = files.paths()
 
     def _identify(self, client: Client) -> Identity:
-        """Returns our identity: the last pass's, if nothing has changed on which it depends, or a new one.
+        """Determines the identity. Returns the last pass's identity if its basis has not changed.
 
-        If the API server does not allow a review, only the configuration can name the Node.
+        If the API server does not allow a SelfSubjectReview, the configuration must name the Node.
         """
         access, configured, hostname = client.access, self._configured_name, self._machine.hostname
         last = self._cache.identity
@@ -126,7 +125,7 @@ class ApiNode:
             return last
         self._cache.identity = None
         if access.impersonated:
-            # No review is needed, because the API server checks each request's right to act as this user.
+            # No review is needed: the API server checks at each request whether we may act as this user.
             return identify(access, access.impersonated, "", configured, hostname)
         try:
             user, bound_node = client.review_self()
@@ -143,7 +142,6 @@ class ApiNode:
 
 
 def _watch_target(access: ClusterAccess, node: str) -> WatchTarget:
-    """Returns what a watch of this Node needs."""
     return WatchTarget(
         access.api_server,
         server=access.server,

@@ -1,7 +1,7 @@
-"""Sends our requests through the `kubernetes` client (versions 12 to 37), to one server with one set of credentials.
+"""Sends requests to an API server through the `kubernetes` library (versions 12 to 37).
 
-All requests go through the library's RESTClientObject, which manages the pool of connections. connection.py wraps the
-pool, and adds what the library lacks. The library's classes for each API are not used, because they load 700 models.
+All requests go through the library's RESTClientObject, whose connections connection.py wraps. The library's API classes
+are not used, because they import 700 models.
 """
 
 from __future__ import annotations
@@ -28,34 +28,33 @@ from capacityd.node.transport_errors import from_transport_error
 T = TypeVar("T")
 
 _TIMEOUTS = (5.0, 12.0)
-"""Seconds to connect, and seconds between two parts of a response. The name resolution has its own limits, and a
-response that drips may take any time: the service ends a worker that takes too long, and a person ends a command."""
+"""Seconds to connect, and seconds to wait for each part of a response. They limit neither the name resolution nor the
+whole response. The service ends a worker that takes too long."""
 _PATCH_TIMEOUTS = (5.0, 30.0)
-"""The two timeouts for a PATCH. The API server responds only after all admission webhooks have answered or timed out.
-The default timeout is 10 s for each webhook, and mutating webhooks are called one after the other."""
+"""The same timeouts for a PATCH. The API server responds only after all admission webhooks have answered or timed out.
+By default, each webhook has 10 s. Mutating webhooks are called one after the other."""
 _MAX_RESPONSE_BYTES = 4 << 20
-"""The limit for a Node. etcd stores Nodes of up to 1.5 MiB, in a shorter encoding than JSON."""
+"""Enough for a Node. etcd stores Nodes of up to 1.5 MiB, in an encoding that is shorter than JSON."""
 _FIELD_MANAGER = "capacityd"
 _MERGE_PATCH = "application/strategic-merge-patch+json"
 
 
 class Client:
-    """The requests that capacityd sends. Each raises a NodeError that says what went wrong."""
+    """Sends capacityd's requests. A request that fails raises a NodeError."""
 
     def __init__(self, access: ClusterAccess, max_response_bytes: int = _MAX_RESPONSE_BYTES) -> None:
-        """max_response_bytes: limit of each response."""
         self.access = access
         with _no_library_error(access):
             self._rest = _rest_client(access)
             self._rest.pool_manager = Pool(self._rest.pool_manager, access, max_response_bytes)
 
     def read_node(self, name: str) -> NodeState:
-        """Returns the Node."""
+        """Reads a Node."""
         call = Call(self.access, "get", "nodes", node=name)
         return self._request(call, "GET", _node_path(name), partial(named_node, name=name))
 
     def patch_node_status(self, name: str, patch: Patch) -> NodeState:
-        """Patches the Node and its status, and returns the patched Node."""
+        """Patches a Node and its status, and returns the patched Node."""
         require_guard(patch)
         call = Call(self.access, "patch", "nodes/status", node=name)
         path = f"{_node_path(name)}/status?fieldManager={_FIELD_MANAGER}"
@@ -68,7 +67,7 @@ class Client:
         self._request(call, "POST", "/api/v1/namespaces/default/events", lambda _: None, body=event)
 
     def review_self(self) -> tuple[str, str]:
-        """Returns our user name and the Node that the user's token is bound to (SelfSubjectReview); "" for no Node.
+        """Sends a SelfSubjectReview. Returns the user's name, and the Node that the user's token is bound to, or "".
 
         Raises NodeForbidden if the server does not allow the review, for example just after the server's start.
         """
@@ -85,10 +84,10 @@ class Client:
         parse: Callable[[Any], T],
         absent_on: Collection[int] = (),
     ) -> T:
-        """Returns the parsed list at a path of the API server.
+        """Requests a list, and returns the result of parse().
 
-        resource: the resource's name in a role, for messages. query: the parameters of the URL. parse: a function that
-        takes the response's JSON. absent_on: HTTP statuses that are no error; parse() then takes None.
+        resource: the resource's name in a role, for messages. query: the parameters of the URL. parse: converts the
+        response's JSON. absent_on: HTTP statuses that are not errors. For these, parse() gets None.
         """
         url = f"{path}?{urlencode(query)}" if query else path
         return self._request(Call(self.access, "list", resource), "GET", url, parse, absent_on=absent_on)
@@ -103,9 +102,10 @@ class Client:
         body: Mapping[str, object] | None = None,
         absent_on: Collection[int] = (),
     ) -> T:
-        """Sends a request, and returns the parsed response.
+        """Sends a request, and returns the result of parse().
 
-        path: the URL's path and query. body: the JSON to send; None: no body. parse, absent_on: as for get().
+        path: the URL's path and query. parse: converts the response's JSON. body: the JSON to send, if any.
+        absent_on: HTTP statuses that are not errors. For these, parse() gets None.
         """
         headers = {"Accept": "application/json", "User-Agent": USER_AGENT, **self.access.headers}
         if body is not None:
@@ -120,7 +120,7 @@ class Client:
         except HttpError as e:
             if e.status not in absent_on:
                 raise from_http_status(e, call) from None
-            content = b"null"  # so that parse() takes None
+            content = b"null"  # parse() gets None
         try:
             return parse(json.loads(content))
         except InvalidDocument as e:
@@ -133,13 +133,13 @@ class Client:
 
 @contextmanager
 def _no_library_error(access: ClusterAccess) -> Iterator[None]:
-    """Replaces every exception of a library with a NodeError. Libraries also raise undocumented exceptions."""
+    """Replaces every exception of a library with a NodeError."""
     try:
         yield
     except (CapacitydError, HttpError):
         raise
-    except Exception as e:  # noqa: BLE001  # from_transport_error() explains it
-        # Not "from e", because a traceback would show the library's message, which may contain a secret.
+    except Exception as e:  # noqa: BLE001  # libraries also raise undocumented exceptions
+        # "from None" keeps the library's message out of tracebacks, because it may contain a secret.
         raise import_failure(e) or from_transport_error(e, access) from None
 
 
@@ -148,18 +148,18 @@ def _node_path(name: str) -> str:
 
 
 def import_library() -> None:
-    """Imports the library. This takes longer than a request."""
+    """Imports the kubernetes library, which takes longer than a request."""
     from kubernetes import client  # noqa: F401
 
 
 def _rest_client(access: ClusterAccess) -> Any:
-    """Returns the library's RESTClientObject for this server. Its interface is the same in all versions."""
+    """Returns a RESTClientObject of the library, whose interface is the same in all versions."""
     from kubernetes import client
 
     configuration = client.Configuration()
     configuration.host = access.server
     configuration.verify_ssl = access.verify
-    # Set even if empty, because newer versions would otherwise use the proxy that environment variables name.
+    # Also set without a proxy, because newer versions would otherwise take a proxy from environment variables.
     configuration.proxy = access.proxy
     configuration.no_proxy = ""
     configuration.proxy_headers = proxy_headers(access.proxy)

@@ -1,4 +1,4 @@
-"""The connections to an API server: a wrapper of the urllib3 pool that the kubernetes library uses."""
+"""Wraps the urllib3 pool with the kubernetes library's connections to an API server."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _NOT_BY_THIS_AUTHORITY = (7, 20)
 
 
 class HttpError(Exception):
-    """A response with a status other than 2xx. from_http_status() explains it."""
+    """A response with a status other than 2xx. from_http_status() converts this exception to a NodeError."""
 
     def __init__(self, status: int, body: bytes, retry_after: str = "") -> None:
-        """retry_after: the header Retry-After."""
+        """retry_after: the text of the header Retry-After."""
         super().__init__(status)
         self.status = status
         self.body = body
@@ -42,16 +42,16 @@ class _Response(NamedTuple):
 class Pool:
     """Wraps the library's urllib3 pool. All versions of the library send every request through request().
 
-    Verifies the server as client-go does. Raises NodeUnauthorized if a certificate or key cannot be used.
+    The server is verified as in client-go. The constructor raises NodeUnauthorized for an unusable certificate or key.
     """
 
     def __init__(self, pool: Any, access: ClusterAccess, max_response_bytes: int) -> None:
-        self._contexts: Iterator[ssl.SSLContext] = iter(())  # the TLS contexts that were not tried yet
+        self._contexts: Iterator[ssl.SSLContext] = iter(())  # the TLS contexts that are still to be tried
         if not access.is_without_tls:
-            # Older kubernetes clients name certifi's authorities here, which would also be trusted.
+            # Older versions of the library set certifi's authorities here, which would be trusted, too.
             pool.connection_pool_kw["ca_certs"] = None
-            # The library accepts certificates and keys only as files, which stay in /tmp if the process is killed. Our
-            # own TLS contexts need no such files.
+            # The library takes certificates and keys only from files. Such files in /tmp would remain if the process
+            # is killed. These TLS contexts need no files.
             self._contexts = tls_contexts(access)
             pool.connection_pool_kw["ssl_context"] = next(self._contexts)
         self._max_response_bytes = max_response_bytes
@@ -60,39 +60,43 @@ class Pool:
         weakref.finalize(self, pool.clear)  # urllib3 1.26 does not close its sockets
 
     def request(self, method: str, url: str, **options: Any) -> _Response:
-        """Sends one request. Raises HttpError for any status but 2xx, NodeUnreachable, and urllib3's errors."""
+        """Sends one request, and reads the response.
+
+        Raises HttpError for a status other than 2xx, NodeUnreachable for an incomplete or too large response, and
+        urllib3's errors.
+        """
         response = self._send(method, url, **options)
         server = self._access.api_server
         try:
-            # The library would read a response of any size.
+            # The library itself limits no response.
             data = response.read(self._max_response_bytes + 1, decode_content=False)
             if len(data) > self._max_response_bytes:
                 raise NodeUnreachable(f"{server} sent a response of more than {self._max_response_bytes} bytes")
-            if response.length_remaining:  # urllib3 does not check this, and would reuse the dead connection
+            if response.length_remaining:  # without this check, urllib3 would reuse the dead connection
                 raise NodeUnreachable(f"{server} ended the connection, so its response is incomplete")
-            # The next request follows within milliseconds, and reuses the connection, because a TLS handshake costs
-            # more than a GET. urllib3 replaces a broken connection.
+            # The next request reuses the connection, because a TLS handshake costs more than a GET. urllib3 replaces a
+            # broken connection.
             response.release_conn()
         finally:
             response.close()  # does nothing after release_conn()
         if not 200 <= response.status <= 299:
-            # The library's own exceptions depend on its version, and do not keep a body that is not UTF-8.
+            # The library's own exceptions differ between versions, and lose a body that is not UTF-8.
             raise HttpError(response.status, data, response.headers.get("Retry-After", ""))
         return _Response(response.status, reason=response.reason, headers=response.headers, data=data)
 
     def _send(self, method: str, url: str, **options: Any) -> Any:
-        """Returns urllib3's response, whose body is not read yet."""
+        """Sends a request. Returns urllib3's response before its body is read."""
         # By default, urllib3 sends a request up to four times and follows redirects. retries=False turns off both.
         options |= {"preload_content": False, "retries": False}
         with warnings.catch_warnings():
             if not self._access.verify:
-                # urllib3 warns about insecure-skip-tls-verify at each request, but the user has chosen it.
+                # The user has chosen insecure-skip-tls-verify, but urllib3 would warn at each request.
                 warnings.simplefilter("ignore")
             while True:
                 try:
                     return self._pool.request(method, url, **options)
                 except Exception as e:
-                    # The TLS handshake failed, so the request and its credentials were not sent.
+                    # The request can be sent again: the TLS handshake failed, so no credentials were sent.
                     other = next(self._contexts, None) if _is_by_another_authority(e) else None
                     if other is None:
                         raise

@@ -1,4 +1,4 @@
-"""Reads a kubeconfig and the files that it names. A kubelet's files are read only if nobody else could change them."""
+"""Reads a kubeconfig and the files that it names. A kubelet's files must not be writable by untrusted users."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from capacityd.model.text import printable
 _MAX_FILE_BYTES = 1 << 20
 _MICROK8S = "/var/snap/microk8s/"
 """MicroK8s lets its group microk8s write its kubeconfigs and certificates (snap/hooks/configure in canonical/microk8s).
-The group's members may start privileged pods, so they can be root anyway."""
+The group's members may start privileged pods, so they have root's rights anyway."""
 _KUBERNETES = "/etc/kubernetes"
 """Kubespray gives this folder to the user kube (roles/kubernetes/preinstall in kubernetes-sigs/kubespray). The owner
-may add static pods, so this user can be root anyway."""
+may add static pods, so this user has root's rights anyway."""
 
 
 def permission_advice(path: str) -> str:
-    """Advice for a message that one of the kubelet's files can't be read.
+    """How to get the permission to read one of the kubelet's files, for a message.
 
-    Modes, ACLs and security modules also apply to the service, which is root without capabilities.
+    The service is root without capabilities, so modes, ACLs and security modules apply to it.
     """
     if os.geteuid() != 0:
         return "Run this command as root"
@@ -33,7 +33,7 @@ def permission_advice(path: str) -> str:
 
 
 def not_trusted(subject: str, flaw: Flaw) -> CredentialsNotTrusted:
-    """The error for a file or a program that somebody else could change. subject: its name in the message."""
+    """The error for a file or program that an untrusted user can change. subject: the file's name in the message."""
     return CredentialsNotTrusted(f"{subject} is not used, because {printable(str(flaw))}")
 
 
@@ -43,14 +43,14 @@ class CredentialFiles:
     def __init__(self, kubeconfig: str, trust: Trust | None) -> None:
         """trust: who may be able to change a kubelet's files; None for an operator's kubeconfig.
 
-        An operator's files are read even if other users could change them, as kubectl does.
+        Like kubectl, capacityd does not check who can change an operator's files.
         """
         self.kubeconfig = kubeconfig
         self.trust = None if trust is None else _with_distribution_accounts(trust, kubeconfig)
         self._contents: dict[str, bytes | None] = {}  # path -> content; None if the file could not be read
 
     def paths(self) -> tuple[str, ...]:
-        """Returns the absolute paths of all files that were read or could not be read."""
+        """Returns the absolute paths of all requested files, including those that could not be read."""
         return tuple(map(os.path.abspath, self._contents))
 
     def digest(self) -> str:
@@ -58,14 +58,14 @@ class CredentialFiles:
         return hashlib.sha256(repr(sorted(self._contents.items())).encode()).hexdigest()
 
     def resolve(self, path: str) -> str:
-        """Returns the absolute form of a path in the kubeconfig, which may be relative to the kubeconfig's folder."""
+        """Returns a path in the kubeconfig as an absolute path. Relative paths begin in the kubeconfig's folder."""
         return os.path.join(os.path.dirname(os.path.abspath(self.kubeconfig)), path)
 
     def read(self, path: str, subject: str) -> bytes:
         """Returns the content of a file. subject: the file in messages, such as "the token file named in KUBECONFIG".
 
-        Messages leave out the path of a file, because it may be a secret that was entered in the wrong place. Raises
-        CredentialsMissing if the file does not exist, NodeUnauthorized if it cannot be read.
+        Messages omit the path, because a user may have entered a secret in its place. Raises CredentialsMissing if the
+        file does not exist, NodeUnauthorized if the file cannot be read.
         """
         content = self._contents.setdefault(path, None)
         if content is None:
@@ -74,7 +74,7 @@ class CredentialFiles:
 
     def _read(self, path: str, subject: str) -> bytes:
         try:
-            os.stat(path)  # raises FileNotFoundError before open_trusted() would report another user's folder
+            os.stat(path)  # raises FileNotFoundError for a missing file, even in an untrusted folder
             fd = open_file(path) if self.trust is None else open_trusted(path, self.trust)
             with open(fd, "rb") as f:
                 content = f.read(_MAX_FILE_BYTES + 1)
@@ -95,7 +95,7 @@ class CredentialFiles:
 
 
 def _with_distribution_accounts(trust: Trust, kubeconfig: str) -> Trust:
-    """Adds the group or the user that MicroK8s or Kubespray lets change the kubelet's files."""
+    """Also trusts the group of MicroK8s or the user of Kubespray that may change the kubelet's files."""
     if kubeconfig.startswith(_MICROK8S):
         return replace(trust, group_may_write=True)
     if kubeconfig.startswith(f"{_KUBERNETES}/"):

@@ -35,8 +35,8 @@ _OTHER_NODE = re.compile(r'node "[^"]*" is not allowed to modify node "')
 
 Source: admitNode in k8s.io/kubernetes, plugin/pkg/admission/noderestriction/admission.go."""
 _BY_ADMISSION = re.compile(r"""admission webhook ".*" denied the request|[Pp]olicy ['"].*['"] denied request""")
-"""The message of an admission webhook or policy that denied the request. The HTTP status does not show this: webhooks
-may choose any status from 400 on, and policies one of three.
+"""The message of an admission webhook or policy that denied the request. The HTTP status does not show a denial by
+admission, because a webhook may choose any status from 400, and a policy any of three.
 
 Source: ToStatusErr in k8s.io/apiserver, pkg/admission/plugin/webhook/errors/statuserror.go;
 pkg/admission/plugin/policy/validating/dispatcher.go and generic/policy_dispatcher.go."""
@@ -48,7 +48,7 @@ Source: Dispatch in k8s.io/apiserver, pkg/admission/plugin/policy/generic/plugin
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request to the API server, with the details that error messages use."""
+    """A request to the API server, as described in error messages."""
 
     access: ClusterAccess
     verb: str
@@ -65,7 +65,7 @@ class Call:
 
 
 def from_http_status(error: HttpError, call: Call) -> NodeError:
-    """Explains a response with a status other than 2xx. The first row that applies decides:
+    """Turns a response with a status other than 2xx into a NodeError. The first row that applies decides:
 
     ==================  ===============================================  =========================================
     HTTP status         if                                               error
@@ -78,7 +78,7 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
     any other           the response is no Status, or the code is < 400  NodeUnreachable: it is no API server
     409                 the request was a write                          NodeConflict
     403                 the request counted as anonymous                 NodeUnauthorized
-    403                 not for the content that it sent                 NodeForbidden
+    403                 the denial is not about the content              NodeForbidden
     404                 the Node does not exist                          NodeMissing
     any other           (the content was denied)                         NodeRejected
     ==================  ===============================================  =========================================
@@ -113,7 +113,7 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
 def quotable(text: str, token: str | None) -> str:
     """Returns the text in printable form and of limited length, so that a message can quote it.
 
-    Instead of a text that contains the token, returns only its length.
+    If the text contains the token, returns only the text's length.
     """
     if token and token in text:
         return f"(a text with the token, {length_text(text)})"
@@ -122,14 +122,13 @@ def quotable(text: str, token: str | None) -> str:
 
 
 def _user_in(status: Status) -> str:
-    """The user whom an authorizer has denied the request; "" if no authorizer has denied it."""
+    """The user in an authorizer's message; "" if the message is not from an authorizer."""
     match = _BY_AUTHORIZER.search(status.message)
     return match[1] if match else ""
 
 
 def _denies_content(call: Call, status: Status) -> bool:
-    """Whether a 403 is about the content of the request. An authorizer denies the request whatever its content, and
-    NodeRestriction denies a kubelet every write of another Node."""
+    """Whether a 403 denies the content of the request, and not the right to send it."""
     sends_content = call.is_write or call.resource == "events"
     return sends_content and not _user_in(status) and not _OTHER_NODE.search(status.message)
 
@@ -159,7 +158,7 @@ def _unavailable(call: Call, error: HttpError, why: str) -> NodeUnreachable:
 
 
 def _wrong_credentials(access: ClusterAccess) -> NodeUnauthorized:
-    # api_server names the kubeconfig, which is "the same file".
+    # "The same file" is the kubeconfig that api_server names.
     message = f"{access.api_server} rejected the credentials in the same file (HTTP 401)"
     return NodeUnauthorized(f"{message}: {credentials_advice(access)}")
 

@@ -1,7 +1,7 @@
 """Runs the exec plugin of a kubeconfig, which prints credentials (client.authentication.k8s.io).
 
-The kubernetes library would wait forever for the plugin, and for any process that the plugin leaves behind. If the
-plugin fails, the library would continue without credentials.
+The kubernetes library's own function would wait forever for the plugin, and for any process that the plugin leaves
+behind. If the plugin failed, the library would continue without credentials.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _VERSIONS = tuple(f"client.authentication.k8s.io/{version}" for version in ("v1"
 
 @dataclass(frozen=True, slots=True)
 class ExecPlugin:
-    """A program named in a kubeconfig."""
+    """An exec plugin of a kubeconfig."""
 
     kubeconfig: str
     version: str
@@ -39,20 +39,20 @@ class ExecPlugin:
     """A path, or a name to look up in PATH."""
     arguments: tuple[str, ...]
     variables: Mapping[str, str] = field(repr=False)
-    """The variables that the kubeconfig adds to those of this process."""
+    """The environment variables that the kubeconfig adds for the plugin."""
     cluster: Mapping[str, object] | None
-    """The information about the cluster that the plugin receives; None if the plugin asks for no information."""
+    """The information about the cluster for the plugin; None without provideClusterInfo in the kubeconfig."""
     on_terminal: bool
-    """Whether the plugin may ask the user, for example for a code. Then its standard error is shown."""
+    """Whether the plugin may ask the user, for example for a code. If so, the plugin's standard error is shown."""
 
 
 def credential_of(plugin: ExecPlugin, trust: Trust | None, timeout: float | None) -> Credential:
-    """Runs the plugin for at most timeout seconds, and returns the credentials that the plugin prints.
+    """Runs the plugin, and returns the credentials that the plugin prints.
 
-    trust: who may be able to change the plugin; None for an operator's plugin, which is run unless others could change
-    the kubeconfig. timeout: None only checks the plugin, and returns no credentials.
+    trust: who may be able to change the plugin. None is for an operator's plugin, which is run unless other users can
+    change the kubeconfig. timeout: in seconds. None only checks the plugin, and returns empty credentials.
 
-    Raises NodeUnreachable if the plugin fails or does not end in time, because it may need the network. Raises
+    Raises NodeUnreachable if the plugin fails or takes too long, because the network may be the cause. Raises
     NodeUnauthorized for all other errors.
     """
     if plugin.version not in _VERSIONS:
@@ -81,7 +81,7 @@ def _trusted_program(plugin: ExecPlugin, search_path: str | None, trust: Trust |
     if trust is None:
         flaw = flaw_of(plugin.kubeconfig, trust_in(plugin.kubeconfig))
     elif found or "/" in plugin.command:
-        # Checked even if no program is there now, because somebody else may be able to put one there.
+        # The path of a missing program is checked, too, because an untrusted user may be able to create the program.
         flaw = flaw_of_command([os.path.abspath(found or plugin.command), *plugin.arguments], trust)
     else:
         flaw = None
@@ -111,7 +111,7 @@ def _output(
         reason = why_not_started(command[0], code) or (os.strerror(code) if code else type(e).__name__)
         raise NodeUnauthorized(f"{name} could not be started: {reason}") from e
     if status != 0:
-        # For a program that a signal killed, the status is the negative number of the signal.
+        # A negative status is the number of the signal that killed the program.
         failure = f"was killed by signal {-status}" if status < 0 else f"failed (exit status {status})"
         advice = sandbox_advice(command, program_failed=True)
         raise NodeUnreachable(f"{name} {failure}. {_SEE_OUTPUT}{advice}")
@@ -119,7 +119,7 @@ def _output(
 
 
 def _request(plugin: ExecPlugin) -> str:
-    """The ExecCredential that the plugin receives."""
+    """The ExecCredential that the plugin receives, as JSON."""
     spec: dict[str, object] = {"interactive": plugin.on_terminal}
     if plugin.cluster is not None:
         spec["cluster"] = plugin.cluster

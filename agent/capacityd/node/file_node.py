@@ -57,7 +57,7 @@ class FileNode:
         return self.read().name
 
     def read(self) -> NodeState:
-        """Reads the file. Raises NodeFileUnusable if it cannot be read, or is not the Node."""
+        """Reads the Node. Raises NodeFileUnusable if the file cannot be read, or does not contain the Node."""
         return self._load()[1]
 
     def write(self, patch: Patch) -> NodeState:
@@ -106,5 +106,5 @@ class FileNode:
 
 
 def _reason(error: Exception) -> str:
-    """The system's text for an OSError, otherwise the exception's type."""
+    """The operating system's text for an OSError; for any other exception, the exception's type."""
     return error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__

@@ -22,9 +22,9 @@ def identify(access: ClusterAccess, user: str, bound_node: str, configured: str 
     The Node's name comes from the user name of a kubelet, or from the Node that a token is bound to. For other
     credentials, the name comes from the configuration or, by default, from the host name.
 
-    user, bound_node: who sends our requests, and the Node that the token is bound to; "" if unknown. configured:
-    node_name in the configuration, if it is set. Raises NodeUnauthorized if the configuration names another Node than
-    the credentials.
+    user: the user of the credentials; "" if unknown. bound_node: the Node that the token is bound to; "" if unknown.
+    configured: node_name in the configuration, if set. Raises NodeUnauthorized if the configuration and the credentials
+    name different Nodes.
     """
     is_kubelet = user.startswith(KUBELET_PREFIX)
     reported = user.removeprefix(KUBELET_PREFIX) if is_kubelet else bound_node
@@ -37,14 +37,14 @@ def identify(access: ClusterAccess, user: str, bound_node: str, configured: str 
         # By default, the kubelet makes its Node's name from the host name in the same way.
         node=reported or configured or hostname.strip().lower(),
         is_certain=bool(reported or configured),
-        # A kubeconfig that impersonates a kubelet may have been copied from another machine, in an image.
+        # A kubeconfig that impersonates a kubelet may be a copy from another machine, for example in an image.
         is_own_node=is_kubelet and reported != "" and not access.impersonated,
         basis=basis_of(access, configured, hostname),
     )
 
 
 def basis_of(access: ClusterAccess, configured: str | None, hostname: str) -> str:
-    """Returns a text that changes with everything on which an identity depends, but not with a plugin's output."""
+    """Returns a text that changes if the credentials' files, the configured name or the host name change."""
     return repr((access.digest, configured, hostname))
 
 
@@ -60,7 +60,7 @@ def node_of_certificate(certificate: str) -> str:
         der = ssl.PEM_cert_to_DER_cert(found[0])
     except ValueError:
         return ""
-    # In DER, a byte with the length comes before the text of the common name, which has at most 64 characters (X.690,
+    # In DER, the byte before the common name is the name's length, because the name has at most 64 characters (X.690,
     # 8.1.3).
     start = der.find(KUBELET_PREFIX.encode())
     if start < 1:
@@ -74,12 +74,13 @@ def require_own_machine(identity: Identity, state: NodeState, machine: Machine) 
     """Raises NodeUnauthorized if the Node is another machine's.
 
     With a kubelet's credentials, nothing is checked, because a kubelet has access to its own Node only. With any other
-    credentials, the Node must have this machine's id, and must not have another machine's UUID.
+    credentials, the Node must have this machine's id, and must not have another machine's UUID. Clones of an image may
+    share a machine-id, but the firmware or the hypervisor gives each machine a UUID of its own.
     """
     if identity.is_own_node or machine.machine_id is None:
         return
     their_uuid, our_uuid = _uuid(state.system_uuid), _uuid(machine.system_uuid)
-    if not machine.machine_id or state.machine_id != machine.machine_id:  # two empty ids are unknown, not equal
+    if not machine.machine_id or state.machine_id != machine.machine_id:  # two missing ids do not match
         difference = "its machineID is not the one in /etc/machine-id"
     elif their_uuid and our_uuid and their_uuid != our_uuid:
         difference = (
@@ -88,7 +89,7 @@ def require_own_machine(identity: Identity, state: NodeState, machine: Machine) 
         )
     else:
         return
-    # The ids are left out, because only root may read the UUID, and the Node may have any text as an id.
+    # The message omits the ids, because only root may read the UUID, and the Node's ids may be any text.
     raise NodeUnauthorized(
         f'Node "{state.name}" belongs to another machine: {difference}. Set node_name to the name under which this '
         "machine's kubelet registered"
@@ -96,12 +97,10 @@ def require_own_machine(identity: Identity, state: NodeState, machine: Machine) 
 
 
 def _uuid(text: str) -> UUID | None:
-    """A machine's UUID; None if the text is something else.
+    """Parses a machine's UUID; None for any other text.
 
-    Clones of an image may share a machine-id, but the firmware or the hypervisor gives each machine a UUID of its own.
-    The kubelet and capacityd read it from the same file. A kubelet that cannot read this file reports another text as
-    systemUUID, such as the machine-id, which has no hyphens.
-    Source: GetSystemUUID in google/cadvisor, lib/utils/sysfs/sysfs.go.
+    A kubelet that cannot read the firmware's UUID reports another text as systemUUID, such as the machine-id, which has
+    no hyphens (GetSystemUUID in google/cadvisor, lib/utils/sysfs/sysfs.go).
     """
     try:
         return UUID(text) if "-" in text else None

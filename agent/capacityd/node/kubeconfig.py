@@ -29,14 +29,14 @@ _Entry: TypeAlias = Mapping[str, Any]
 
 PLUGIN_TIMEOUT = 30.0
 """Seconds for an exec plugin in a kubelet's kubeconfig."""
-# Key in a kubeconfig -> the type of its value. All other values are text.
+# Key in a kubeconfig -> the type of its value. All other keys have text.
 _KINDS: dict[str, type] = {"contexts": list, "clusters": list, "users": list, "exec": dict, "args": list}
 _KINDS |= {"env": list, "extensions": list, "insecure-skip-tls-verify": bool, "provideClusterInfo": bool}
 _KIND_NAMES: dict[type, str] = {str: "text", list: "a list", dict: "a mapping", bool: "true or false"}
 _UNSUPPORTED = {
     "auth-provider": "Kubernetes 1.26 removed it; use an exec plugin",
     "username": "Kubernetes 1.19 removed passwords",
-    # If groups are named, the API server denies a token the impersonation of its own Node (KEP-5284).
+    # With groups, the API server does not let a token impersonate its own Node (KEP-5284).
     **dict.fromkeys(("as-groups", "as-uid", "as-user-extra"), "only the user can be impersonated (as)"),
 }
 
@@ -53,14 +53,14 @@ class _Loader(yaml.CSafeLoader):  # type: ignore[misc]  # exists only with libya
 def load(
     kubeconfig: str | None, plugin_timeout: float | None = PLUGIN_TIMEOUT, *, trust: Trust | None = None
 ) -> ClusterAccess:
-    """Reads a kubelet's kubeconfig and all files that it names. Nothing is cached: the kubelet renews its certificate.
+    """Reads a kubelet's kubeconfig and all files that it names. Caches nothing, because the kubelet renews its files.
 
-    kubeconfig: None for the first existing one of the kubelet's usual paths. plugin_timeout: seconds for which an exec
-    plugin may run; None checks the plugin without running it, so that its credentials are missing. trust: who may be
-    able to change the files; None: root and the user of this process.
+    kubeconfig: the path; None for the first of the kubelet's usual paths that exists. plugin_timeout: seconds for an
+    exec plugin. None checks the plugin without running it, so its credentials are missing. trust: who may be able to
+    change the files; None for root and the user of this process.
 
     Raises CredentialsMissing if a file does not exist, NodeUnauthorized if a file cannot be read or used, and
-    NodeUnreachable if the plugin fails or does not end in time.
+    NodeUnreachable if the plugin fails or takes too long.
     """
     files = CredentialFiles(kubeconfig or find_kubelet_kubeconfig(), trust=trust or own_trust())
     return Kubeconfig(files).access(plugin_timeout)
@@ -70,7 +70,7 @@ class Kubeconfig:
     """The content of a kubeconfig. Raises NodeUnauthorized if it is invalid."""
 
     def __init__(self, files: CredentialFiles) -> None:
-        """Reads the kubeconfig from files. access() also reads the files that the kubeconfig names."""
+        """Reads only the kubeconfig. access() also reads the files that the kubeconfig names."""
         self._files = files
         self._subject = f"the kubeconfig {printable(files.kubeconfig)}"  # for messages
         text = files.read(files.kubeconfig, self._subject).decode("utf-8-sig", "replace")
@@ -95,7 +95,8 @@ class Kubeconfig:
     def access(self, plugin_timeout: float | None, context_name: str | None = None) -> ClusterAccess:
         """Returns how to reach the API server of a context. Raises the errors of load().
 
-        plugin_timeout: as for load(). context_name: None for the current context.
+        plugin_timeout: seconds for an exec plugin; None checks the plugin without running it. context_name: None for
+        the current context.
         """
         if not self._content:
             raise self._error("is empty: create it anew, as the cluster's installer does")
@@ -116,7 +117,7 @@ class Kubeconfig:
         self._require_supported(user)
         certificate = self._pem(user, "client-certificate")
         credential = Credential(self._token(user), certificate, key=self._pem(user, "client-key"))
-        # Like client-go, this prefers a token or certificate in the kubeconfig to an exec plugin.
+        # As in client-go, a token or a certificate in the kubeconfig takes precedence over an exec plugin.
         if not credential.token and not certificate and (entry := self._value(user, "exec")):
             credential = credential_of(self._plugin(entry, cluster), self._files.trust, plugin_timeout)
         if bool(credential.certificate) != bool(credential.key):
@@ -148,7 +149,7 @@ class Kubeconfig:
         return value
 
     def _value(self, entry: _Entry, key: str) -> Any:
-        """The value at this key; None if it is missing. Raises NodeUnauthorized if its type is not the key's."""
+        """The value at this key; None if it is missing. Raises NodeUnauthorized if the value has a wrong type."""
         value = entry.get(key)
         kind = _KINDS.get(key, str)
         if value is not None and not isinstance(value, kind):
@@ -166,7 +167,7 @@ class Kubeconfig:
         raise self._error(f"has no {kind} {which}{advice if may_be_in_other_file else ''}")
 
     def _require_supported(self, user: _Entry) -> None:
-        """Raises NodeUnauthorized if we can't send requests as the user that the kubeconfig means."""
+        """Raises NodeUnauthorized if a user of the kubeconfig has settings that capacityd does not support."""
         for key, advice in _UNSUPPORTED.items():
             if user.get(key):
                 raise self._error(f"uses {key}: {advice}")
@@ -175,7 +176,7 @@ class Kubeconfig:
             raise self._error("names a user with invalid characters (as)")
 
     def _token(self, user: _Entry) -> str | None:
-        """The token in the file that tokenFile names, else the token in the kubeconfig; None if both are missing."""
+        """The token from tokenFile or, without tokenFile, from the kubeconfig; None if both are missing."""
         file = self._value(user, "tokenFile")
         if not file:
             return (self._value(user, "token") or "").strip() or None
@@ -212,7 +213,7 @@ class Kubeconfig:
         return ExecPlugin(
             kubeconfig=self._files.kubeconfig,
             version=self._value(entry, "apiVersion") or "",
-            # Like client-go: a command with a slash is relative to the kubeconfig's folder.
+            # As in client-go, a command with a slash is relative to the kubeconfig's folder.
             command=self._files.resolve(command) if "/" in command else command,
             arguments=tuple(map(str, self._value(entry, "args") or [])),
             variables={self._value(v, "name") or "": self._value(v, "value") or "" for v in variables},
@@ -233,7 +234,7 @@ class Kubeconfig:
 
     def _server(self, cluster: _Entry) -> str:
         server = (self._value(cluster, "server") or "").rstrip("/")
-        # No user, password or parameters: a library's error may quote the URL.
+        # A URL with a user, a password or parameters is refused, because a library's error may quote the URL.
         if not is_http_url(server) or any(character in server for character in "@?#"):
             raise self._error("has no server such as https://192.0.2.1:6443, or https://[2001:db8::1]:6443")
         return server

@@ -13,7 +13,7 @@ KUBECONFIG_PATHS = (
     "/var/lib/rancher/k3s/agent/kubelet.kubeconfig",
     "/var/lib/rancher/rke2/agent/kubelet.kubeconfig",
     "/var/snap/microk8s/current/credentials/kubelet.config",
-    "/run/k0s/nllb/kubeconfig.yaml",  # k0s with a load balancer on the node, which leaves the next path outdated
+    "/run/k0s/nllb/kubeconfig.yaml",  # k0s with a load balancer on the node; the next path is then outdated
     "/var/lib/k0s/kubelet.conf",
     "/var/lib/kubelet/kubeconfig",  # EKS, GKE, AKS, OpenShift, kOps
     "/var/lib/kubelet/kubeconfig-real",  # Gardener
@@ -25,10 +25,10 @@ _RENEWED_CERTIFICATE = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 
 
 def credentials_advice(access: ClusterAccess) -> str:
-    """Advice if the API server rejects the credentials.
+    """Advice for credentials that the API server rejects.
 
-    The kubeconfig that kubeadm writes may contain a certificate that expires after a year. The kubelet renews its
-    certificate in another file (github.com/kubernetes/kubeadm/issues/1317).
+    The kubeconfig that kubeadm writes may contain a certificate that expires after a year. The kubelet writes its
+    renewed certificate to another file (github.com/kubernetes/kubeadm/issues/1317).
     """
     is_of_kubelet = access.kubeconfig in KUBECONFIG_PATHS
     uses_other_certificate = access.certificate and _RENEWED_CERTIFICATE not in access.files
@@ -43,7 +43,7 @@ def credentials_advice(access: ClusterAccess) -> str:
 def find_kubelet_kubeconfig() -> str:
     """Returns the first of KUBECONFIG_PATHS that exists.
 
-    Raises CredentialsMissing if none of them exists, and NodeUnauthorized if a kubeconfig may exist in a folder that
+    Raises CredentialsMissing if no such file exists, and NodeUnauthorized if a kubeconfig may exist in a folder that
     this process cannot read.
     """
     denied = []

@@ -8,7 +8,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 
 def is_http_url(text: str) -> bool:
-    """Whether a text is the URL of a server or a proxy."""
+    """Whether a text is an http or https URL with a host."""
     try:
         url = urlsplit(text)
         port = url.port
@@ -18,16 +18,17 @@ def is_http_url(text: str) -> bool:
 
 
 def proxy_problem(proxy: str) -> str:
-    """Why a proxy cannot be used, and what to do; "" if it can be used. proxy: the proxy's URL."""
+    """How to fix a proxy's URL; "" if the URL can be used."""
     if proxy.lower().startswith("http://") and is_http_url(proxy):
         return ""
     return "name an HTTP proxy, such as http://192.0.2.1:3128 (SOCKS and TLS to the proxy are not supported)"
 
 
 def proxy_headers(proxy: str | None) -> Mapping[str, str] | None:
-    """Returns the headers for the user and password in a proxy's URL, which urllib3 does not send; None without a user.
+    """Returns the header with the user and password of a proxy's URL; None if the URL contains neither.
 
-    Like kubectl, this decodes the URL's escapes, and adds a colon even if there is no password (RFC 7617).
+    urllib3 does not send the user and password by itself. As in kubectl, escapes in the URL are decoded, and a colon
+    follows the user even without a password (RFC 7617).
     """
     user_info = urlsplit(proxy or "").netloc.rpartition("@")[0]
     user, _, password = user_info.partition(":")

@@ -13,13 +13,13 @@ from capacityd.model.errors import NodeUnauthorized
 from capacityd.node.cluster_access import ClusterAccess
 
 CERTIFICATE = re.compile("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
-"""A certificate in a PEM text, which may contain others and a key."""
+"""A certificate in a PEM text. The text may contain several certificates and a key."""
 
 
 class _Context(ssl.SSLContext):
-    """A context for one server, whose name the handshake checks.
+    """A context that checks the name of one server.
 
-    The caller's server_hostname is ignored: urllib3 passes none for an IP address, and does not know tls-server-name.
+    The caller's server_hostname is ignored, because urllib3 omits an IP address, and does not know tls-server-name.
     """
 
     server_name: str
@@ -33,8 +33,8 @@ def tls_contexts(access: ClusterAccess) -> Iterator[ssl.SSLContext]:
     """Yields the contexts to try for a server: one with all authorities and, if there are several, one for each.
 
     While a cluster replaces its authority, the old and the new authority may have the same name. EKS trusts both for
-    weeks. Go tries both. OpenSSL tries only one of them, unless the certificates have key identifiers. Raises
-    NodeUnauthorized if a certificate is unusable.
+    weeks. Go tries both authorities. OpenSSL tries only one authority, unless the certificates have key identifiers.
+    Raises NodeUnauthorized if a certificate is unusable.
     """
     yield tls_context(access, access.authority)
     authorities = CERTIFICATE.findall(access.authority or "")

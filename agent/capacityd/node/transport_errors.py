@@ -1,6 +1,6 @@
 """Explains why a response is missing or incomplete, for example because a proxy or TLS failed.
 
-The library's versions pass on or wrap urllib3's exceptions in different ways, and do not name the cause.
+The versions of the kubernetes library wrap urllib3's exceptions in different ways, and do not name the cause.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NAME = (62, 64)  # HOSTNAME_MISMATCH, IP_ADDRESS_MISMATCH
 
 
 def from_transport_error(error: BaseException, access: ClusterAccess) -> NodeError:
-    """Explains an exception of urllib3, ssl or socket that ended a request."""
+    """Turns an exception of urllib3, ssl or socket into a NodeError that names the cause."""
     chain = list(causes(error))
     for e in chain:
         if why := _why_not_trusted(e, access):
@@ -34,7 +34,7 @@ def from_transport_error(error: BaseException, access: ClusterAccess) -> NodeErr
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
-    """Yields the exception and all its causes. urllib3 keeps a cause as cause, context, reason or argument."""
+    """Yields the exception and all its causes. urllib3 keeps causes in __cause__, __context__, reason or args."""
     waiting = [error]
     seen: set[int] = set()
     while waiting:
@@ -48,10 +48,10 @@ def causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _why_not_trusted(e: BaseException, access: ClusterAccess) -> str:
-    """Why one side did not trust the other side's certificate, as the end of a sentence; "" for any other error."""
+    """Why the server's or the client's certificate was rejected, as the end of a sentence; "" for any other error."""
     if isinstance(e, ssl.SSLCertVerificationError):
         return _why_server_not_trusted(e, access)
-    # The server's TLS alert. With TLS 1.3, it arrives only at the first read after the handshake.
+    # With TLS 1.3, the server's alert arrives only at the first read after the handshake.
     reason = str(e.reason) if isinstance(e, ssl.SSLError) else ""
     if "ALERT" in reason and any(word in reason for word in ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED")):
         return f"rejected the client certificate ({_code(e)}): {credentials_advice(access)}"
@@ -65,7 +65,7 @@ def _code(e: BaseException) -> str:
 
 
 def _why_server_not_trusted(e: ssl.SSLCertVerificationError, access: ClusterAccess) -> str:
-    if e.verify_code in _NAME:  # no reason is shown, because OpenSSL's text quotes the name in the certificate
+    if e.verify_code in _NAME:  # OpenSSL's text is not shown, because it quotes the name in the certificate
         return "presented a certificate for other names, or without subjectAltName. Is its address right?"
     if e.verify_code in _VALIDITY:
         advice = "Is this machine's clock right?"
@@ -73,12 +73,11 @@ def _why_server_not_trusted(e: ssl.SSLCertVerificationError, access: ClusterAcce
         advice = "The file names no certificate-authority; add the cluster's"
     else:
         advice = "Is the certificate-authority in the same file that of this cluster?"
-    # verify_message is OpenSSL's text for the code.
     return f"presented a certificate that cannot be trusted ({e.verify_message}). {advice}"
 
 
 def _why_no_response(e: BaseException, access: ClusterAccess) -> str:
-    """Why there was no response; "" if this exception does not say."""
+    """Why there was no response; "" if this exception does not tell."""
     from urllib3.exceptions import ConnectTimeoutError, NewConnectionError, ProxyError, ReadTimeoutError
 
     server = access.api_server
@@ -94,7 +93,7 @@ def _why_no_response(e: BaseException, access: ClusterAccess) -> str:
             return f"{server}: its name cannot be resolved ({e.strerror}). {address_question}"
         case ConnectionRefusedError():
             return f"{server} refused the connection. Is it running? {address_question}"
-        case NewConnectionError():  # a subclass of ConnectTimeoutError for any failure; its cause says which
+        case NewConnectionError():  # any failed connection, as a ConnectTimeoutError; its cause tells more
             return ""
         case ConnectTimeoutError():
             return f"{server}: the connection timed out. Is it running? {address_question}"

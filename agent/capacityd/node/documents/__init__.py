@@ -1,1 +1,1 @@
-"""Converts between Kubernetes' JSON and our types. Pure."""
+"""Converts between Kubernetes' JSON and capacityd's types, without requests and without reading files."""

@@ -1,4 +1,4 @@
-"""The ExecCredential that an exec plugin prints (client.authentication.k8s.io). Pure."""
+"""Parses the ExecCredential that an exec plugin prints (client.authentication.k8s.io)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Credential:
 
 
 def exec_credential(output: bytes, version: str) -> Credential:
-    """Parses the output of a plugin. version: the plugin's apiVersion.
+    """Parses the output of a plugin. version: the apiVersion that the output must have.
 
-    Raises InvalidDocument. Its message is the end of a sentence about the plugin, and never quotes the output, which
-    may contain a secret.
+    Raises InvalidDocument. The message is the end of a sentence about the plugin. It does not quote the output, because
+    the output may contain a secret.
     """
     try:
         document = json.loads(output)

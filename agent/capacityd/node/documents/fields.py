@@ -1,4 +1,4 @@
-"""Reads fields of Kubernetes' JSON objects. Strict about types, tolerant of missing fields. Pure."""
+"""Reads fields of Kubernetes' JSON objects. A field may be missing, but a wrong type raises InvalidDocument."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class InvalidDocument(ValueError):
 
 
 def object_at(parent: JsonObject, key: str) -> JsonObject:
-    """Returns the JSON object at this key; an empty one if it is missing."""
+    """Returns the JSON object at this key; {} if the key is missing."""
     value = parent.get(key)
     if value is None:
         return {}
@@ -28,7 +28,7 @@ def object_at(parent: JsonObject, key: str) -> JsonObject:
 
 
 def objects_at(parent: JsonObject, key: str) -> list[JsonObject]:
-    """Returns the list of JSON objects at this key; an empty one if it is missing."""
+    """Returns the list of JSON objects at this key; [] if the key is missing."""
     value = parent.get(key)
     if value is None:
         return []
@@ -38,7 +38,7 @@ def objects_at(parent: JsonObject, key: str) -> list[JsonObject]:
 
 
 def text_at(parent: JsonObject, key: str) -> str | None:
-    """Returns the text at this key unchanged; None if it is missing."""
+    """Returns the text at this key unchanged; None if the key is missing."""
     value = parent.get(key)
     if value is not None and not isinstance(value, str):
         raise InvalidDocument(f"{key} is not text")
@@ -46,5 +46,5 @@ def text_at(parent: JsonObject, key: str) -> str | None:
 
 
 def printable_text_at(parent: JsonObject, key: str) -> str:
-    """Returns the text at this key, safe to print; "" if it is missing."""
+    """Returns the text at this key, safe to print; "" if the key is missing."""
     return printable(text_at(parent, key) or "")

@@ -1,4 +1,4 @@
-"""Parses the JSON of a Node and of a SelfSubjectReview. Strict about types, tolerant of missing fields. Pure."""
+"""Parses the JSON of a Node and of a SelfSubjectReview."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NODE_OF_TOKEN = "authentication.kubernetes.io/node-name"  # noqa: S105  # a key
 def node_state(document: Any) -> NodeState:
     """Returns the state of a Node. Raises InvalidDocument if the document is not a Node.
 
-    Text is made printable, except the uid, the annotations and the labels, which are compared with other texts.
+    The uid, the annotations and the labels stay unchanged, because they are compared with other texts.
     """
     if not isinstance(document, dict):
         raise InvalidDocument("this is not a Node: it is not a JSON object")
@@ -59,9 +59,9 @@ def node_state(document: Any) -> NodeState:
 
 
 def named_node(document: Any, name: str, uid: str | None = None) -> NodeState:
-    """Returns the state of the Node that was requested. uid: the Node's uid; None if it is not known yet.
+    """Returns the state of the requested Node. uid: the Node's uid; None if it is not known yet.
 
-    Raises InvalidDocument if the document is about another Node, or lacks what guards a patch.
+    Raises InvalidDocument if the document is about another Node, or lacks the uid or the resourceVersion.
     """
     state = node_state(document)
     if state.name != name or uid not in (None, state.uid):
@@ -72,7 +72,7 @@ def named_node(document: Any, name: str, uid: str | None = None) -> NodeState:
 
 
 def reviewed_user(document: Any) -> tuple[str, str]:
-    """Returns the user name in a SelfSubjectReview, and the Node that the user's token is bound to; "" if missing.
+    """Returns the user in a SelfSubjectReview, and the Node that the user's token is bound to; each "" if missing.
 
     Raises InvalidDocument.
     """
@@ -99,7 +99,7 @@ def _labels(metadata: JsonObject) -> dict[str, str]:
 
 
 def _quantities(status: JsonObject, key: str) -> dict[str, str]:
-    """Name -> quantity. A whole number is in plain digits, although the API server stores 1000 as 1k."""
+    """Name -> quantity. Whole numbers become plain digits, such as 1000 instead of the API server's 1k."""
     quantities = {}
     for name, value in object_at(status, key).items():
         if not isinstance(value, str) or not value.isprintable():
@@ -109,7 +109,7 @@ def _quantities(status: JsonObject, key: str) -> dict[str, str]:
 
 
 def _own_conditions(conditions: Sequence[JsonObject]) -> Iterator[Condition]:
-    """Yields the conditions of our type. Two writers at the same time may have added more than one."""
+    """Yields the conditions of capacityd's type. Two writers at the same time may have added several."""
     for document in conditions:
         if document.get("type") == CONDITION:
             yield Condition(

@@ -1,4 +1,4 @@
-"""Converts a patch of a Node to a strategic merge patch, or applies it to a Node's JSON. Pure.
+"""Converts a patch of a Node to a strategic merge patch, or applies the patch to a Node's JSON.
 
 The API server merges the maps by key and the conditions by type. A value of null removes a key. The API server answers
 409 Conflict if the Node's resourceVersion differs from that of the patch.
@@ -36,14 +36,14 @@ def patch_document(patch: Patch) -> dict[str, Any]:
 def is_guard(uid: str, version: str) -> bool:
     """Whether a patch with this uid and resourceVersion applies only to the Node as it was read.
 
-    If one is missing, the API server applies the patch to any Node of this name, or overwrites what others have written
-    since the read. It treats the version "0" as missing.
+    Without the uid, the API server patches any Node of this name. Without the resourceVersion, it overwrites what
+    others have written since the read. It treats the resourceVersion "0" as missing.
     """
     return bool(uid and version.strip("0"))
 
 
 def require_guard(patch: Patch) -> None:
-    """Raises NodeError if the patch has no guard (is_guard())."""
+    """Raises NodeError if the patch could apply to another Node, or to a Node that has changed since it was read."""
     if not is_guard(patch.uid, patch.resource_version):
         raise NodeError(
             "the Node has no uid or no resourceVersion, so a patch could overwrite what others write meanwhile"
@@ -51,7 +51,7 @@ def require_guard(patch: Patch) -> None:
 
 
 def patched(document: Mapping[str, Any], patch: Patch) -> dict[str, Any]:
-    """Returns a Node's JSON with the patch, merged as by the API server, and with the old resourceVersion."""
+    """Applies the patch to a Node's JSON as the API server would, but keeps the resourceVersion."""
     metadata, status = dict(document.get("metadata") or {}), dict(document.get("status") or {})
     _merge(metadata, "annotations", patch.annotations)
     _merge(metadata, "labels", _texts(patch.labels))
@@ -73,7 +73,7 @@ def _merge(parent: dict[str, Any], key: str, values: Mapping[str, str | None]) -
 
 
 def _texts(numbers: Mapping[str, int | None]) -> dict[str, str | None]:
-    """The numbers as text. None stays None, which removes a name."""
+    """The numbers as text. None stays None."""
     return {name: None if number is None else str(number) for name, number in numbers.items()}
 
 

@@ -1,4 +1,4 @@
-"""The Status that the API server sends instead of the requested object (meta.k8s.io). Pure."""
+"""Parses the Status that the API server sends instead of the requested object (meta.k8s.io)."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import NamedTuple
 
 
 class Status(NamedTuple):
-    """Why the API server has not done what was requested. The texts are those of the API server."""
+    """Why the API server has not carried out a request, in its own words."""
 
     message: str
     causes: tuple[str, ...]
     """The invalid fields, each with its problem."""
     resource: str
-    """The plural name of the object's resource, e.g. "nodes"; "" if the failure is not about an object."""
+    """The plural name of the resource, e.g. "nodes"; "" if the failure is not about an object."""
 
 
 def status_of(body: bytes) -> Status | None:
-    """Parses a response; None if it is no Status, so that another server has sent it."""
+    """Parses a response; None if the response is not a Status, and so not from an API server."""
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):

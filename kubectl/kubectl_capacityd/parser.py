@@ -15,7 +15,7 @@ COMMANDS = {
     "fleet": "show what is free in a cluster, and which Nodes need attention",
     "template": "print what an autoscaler must know about a new node",
 }
-"""Name -> description. kubectl_capacityd.commands has a module of this name, with a function of this name."""
+"""Command -> description. The module commands/COMMAND.py has a function with the command's name."""
 
 
 def command_parser() -> argparse.ArgumentParser:

@@ -20,7 +20,8 @@ class ArgumentParser(argparse.ArgumentParser):
         """Parses as argparse does. Ends the program with an error about an unknown argument, which suggests the nearest
         option.
 
-        argparse calls this method of the program's parser, and of the command's parser. Each suggests its own options.
+        argparse calls this method of the program's parser, and of the command's parser. Each parser suggests its own
+        options.
         """
         if self._subparsers is not None:
             self._refuse_unknown_before_command(args)

@@ -52,7 +52,7 @@ def _open_standard_streams() -> None:
 
 
 def _output_error_status(error: OSError) -> int:
-    """Returns the exit status if standard output can't be written. Raises the error if it has another cause."""
+    """Returns the exit status if standard output can't be written. Raises the error again if the cause is another."""
     try:
         print(flush=True)  # fails again if standard output is the cause
     except OSError:

@@ -102,7 +102,7 @@ def _command(table: Table) -> tuple[str, ...]:
 
 
 def _has_shell_text(command: tuple[str, ...]) -> bool:
-    """Whether a command contains the text of a program, as in ["/bin/sh", "-c", "ls | wc -l"]."""
+    """Whether a command contains the text of a program: ["/bin/sh", "-c", "ls | wc -l"], for example."""
     options = [index for index, word in enumerate(command[:-1]) if _TEXT_OPTION.fullmatch(word)]
     programs = command[: options[-1]] if options else ()  # also the shell in ["/usr/bin/timeout", "5", "sh", "-c", "…"]
     return any(_RUNS_TEXT.fullmatch(os.path.basename(word)) for word in programs)

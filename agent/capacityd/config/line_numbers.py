@@ -34,10 +34,11 @@ def line_of(path: tuple[Step, ...], text: str) -> int:
 def earlier_line(text: str, line: int) -> int:
     """The earlier line that defines the same table or key as this line; 0 if there is no such line."""
     rows = text.split("\n")[:line]
-    table, path = next(((table, path) for number, table, path in _definitions(rows) if number == line), ((), ()))
+    definitions_in_line = ((table, path) for number, table, path in _definitions(rows) if number == line)
+    table, path = next(definitions_in_line, ((), ()))
     earlier = _lines("\n".join(rows[:-1]))
-    own = [path[:length] for length in range(len(path), len(table), -1)]  # "a.b = 1" also defines "a"
-    return next((earlier[part] for part in own if part in earlier), 0)
+    defined_paths = [path[:length] for length in range(len(path), len(table), -1)]  # "a.b = 1" also defines "a"
+    return next((earlier[defined] for defined in defined_paths if defined in earlier), 0)
 
 
 @cache

@@ -147,8 +147,10 @@ def _device_tests(key: str, raw: object, *, detector: DeviceDetector, place: Pla
 
 
 def _settings(raw: Mapping[str, object], detector: ValueDetector, place: Place) -> dict[str, SettingValue]:
-    """The values of all settings of the detector. A setting that raw lacks has its default. place: the table with the
-    settings."""
+    """The values of all settings of the detector. Missing settings have their defaults.
+
+    place: the table with the settings.
+    """
     for key in raw:
         if key not in detector.settings:
             place.report_unknown(key, [*detector.settings])
@@ -183,7 +185,7 @@ def _tests_by_name(key: str, raw: object, *, place: Place, name_problem: Callabl
 def _test(key: str, *, written_key: str, kind: Kind, raw: object, place: Place) -> list[KeyMatcher]:
     """Parses a key's value into a list with one test. Reports an invalid value, and returns an empty list.
 
-    key: the full key, such as attributes.NAME. written_key: the key as in the file, such as NAME. place: the table that
+    key: the full key, such as attributes.NAME. written_key: the key in the file, such as NAME. place: the table that
     contains written_key.
     """
     matchers = place.parse(written_key, kind.parse, raw)

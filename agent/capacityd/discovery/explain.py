@@ -98,7 +98,7 @@ def explain_error(resource: Resource, error: HostError) -> Unknown:
 
 
 def _hints(resource: Resource, matches: Sequence[Match], counted: Sequence[Contribution]) -> tuple[str, ...]:
-    """Possible mistakes: an "except" that excludes nothing or, if no device matches, text that nearly matches."""
+    """Hints at probable mistakes. If no device counts: texts that nearly match. Otherwise: an unused "except"."""
     if not counted:
         near_misses = [_near_miss(test, value) for _, result in matches for test, value in result.mismatches]
         return _unique(hint for hint in near_misses if hint)

@@ -52,14 +52,14 @@ class MatchResult:
 
     @property
     def cause(self) -> Cause:
-        """The cause of the reading if this result makes it unknown."""
+        """The cause of an unknown reading with this result."""
         return self.error.cause if self.error is not None else Cause.UNREADABLE
 
 
 def match_device(tables: Sequence[Table], excepts: Sequence[Table], read: Callable[[str], Value]) -> MatchResult:
     """Whether a device counts: at least one table matches it, and no `except` table does.
 
-    read: takes a key and returns the device's value. If it raises HostError, the value is unknown.
+    read: takes a key and returns the device's value. If read raises HostError, the value is unknown.
     """
     wanted = _match_any(tables, read)
     if wanted.matches is False:

@@ -229,7 +229,7 @@ def _quantity(
         advice = "; use a larger unit" if resource.unit else ""
         return Unknown(f"{value} is more than Kubernetes can count{advice}", Cause.TOO_LARGE)
     warning = ""
-    if value <= 0 and resource.reduced(shares) != 0:  # there are devices, but not more than the reserve
+    if value <= 0 and resource.reduced(shares) != 0:  # the sum of the devices does not exceed the reserve
         unit = f" {resource.unit}" if resource.unit else ""
         warning = f"less than 1{unit} remains after the reserve, so 0 is published"
     seconds = [contribution.valid_for for contribution in contributions if contribution.valid_for is not None]

@@ -31,7 +31,7 @@ def probe(config: Config, host: Host, node_name: str | None, *, explain: bool = 
 
     A resource with an error in its configuration is unknown.
 
-    node_name: None if it is not known. explain: whether to add the uncounted devices and the explanation, for
+    node_name: None if unknown. explain: whether to add the uncounted devices and the explanation, for
     `probe --explain`.
     """
     readings: dict[str, Reading] = {

@@ -21,7 +21,7 @@ _NODE_NAME_UNKNOWN = "the Node's name is not known; give it with --node-name, or
 def reading_of_when(resource: Resource, host: Host, node_name: str | None, *, explain: bool) -> Reading | None:
     """The reading of a resource whose `when` excludes, or may exclude, this machine; None if the resource applies.
 
-    node_name: None if it is not known. explain: whether to add the explanation.
+    node_name: None if unknown. explain: whether to add the explanation.
     """
 
     def read(key: str) -> Value:

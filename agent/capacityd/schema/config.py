@@ -46,14 +46,14 @@ class Resource:
     excepts: tuple[Table, ...] = ()
     """A device does not count if it matches one of these tables."""
     when: tuple[KeyMatcher, ...] = ()
-    """Tests of the machine. If one does not match, the resource is absent."""
+    """Tests of the machine, all of which must match. Otherwise the resource is absent."""
     measure: str | None = None  # None: the devices are counted
     unit: str | None = None  # None: the quantity is a plain number
     reduce: str = "sum"  # a key of REDUCTIONS
     slots: int = 1  # pods that can share one device
     reserve: Reserve = _NO_RESERVE
     fallback: int | None = None
-    """The measure for a device that reports none, in base units. None: such a device makes the resource unknown."""
+    """The measure, in base units, for a device that does not report it. None: the device makes the resource unknown."""
     adopt: bool = False  # whether to take over the Node's key from another writer
     label: bool = False  # whether to publish the quantity also as a label
     expect: int | None = None

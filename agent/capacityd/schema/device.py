@@ -86,7 +86,8 @@ class DeviceDetector:
     """Key -> its default, a TOML value, for each table below the detector's name that lacks the key."""
     attributes: tuple[str, ...] = ()
     """Names of files in the devices' folders in /sys that `record` saves for this detector, in addition to the files
-    for all detectors (host/recording/contents.py). Reading them does not block, access hardware or change anything."""
+    for all detectors (host/recording/contents.py). Reading these files does not block, access hardware or change
+    anything."""
     udev_subsystems: tuple[str, ...] = ()
     """The subsystems whose udev events start a pass."""
     kernel_events: frozenset[KernelEvents] = frozenset()

@@ -44,7 +44,7 @@ class GlobMatcher:
         if is_missing(value):
             return self.pattern == ""
         if isinstance(value, tuple):
-            return any(self.matches(one) for one in value)
+            return any(self.matches(item) for item in value)
         text = str(value).lower() if self.ignore_case else str(value)
         if text == self.pattern:
             return True

@@ -30,7 +30,7 @@ def read_fleet_file(path: str, label: str) -> Fleet:
         return Fleet(
             nodes=tuple(summarize(node, label) for node in nodes),
             device_classes=device_classes_by_resource(items.get("DeviceClass", ())),
-            requests=sum_requests(map(node_and_requests, pods)) if pods else None,  # None: they were not saved
+            requests=sum_requests(map(node_and_requests, pods)) if pods else None,  # None: pods were not saved
             read_at=_read_at(nodes),
         )
     except NodeError as e:

@@ -11,7 +11,7 @@ _ERASE_LINE = "\r\x1b[K"  # ECMA-48: to the start of the line, then erase the li
 
 @contextmanager
 def count_progress() -> Iterator[Callable[[str, int], None]]:
-    """Provides a function that shows on standard error how much has been read. Without a terminal, it shows nothing.
+    """Provides a function that shows on a terminal (standard error) how much has been read.
 
     The function takes the kind of the objects, such as "Nodes", and their number. The line is erased at the end.
     """

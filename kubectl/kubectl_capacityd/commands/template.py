@@ -178,7 +178,7 @@ def _published(
 ) -> tuple[dict[str, int], dict[str, str]]:
     """The resources that capacityd would publish (name -> quantity), and the omitted resources (name -> reason).
 
-    A resource that this machine lacks is in neither.
+    Resources that this machine lacks are left out of both.
     device_plugins: names that device plugins have registered on this machine.
     """
     quantities: dict[str, int] = {}

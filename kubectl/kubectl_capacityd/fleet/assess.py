@@ -86,7 +86,7 @@ def assess(
     """Compares each Node with its published quantities, and with the other Nodes of its group.
 
     now: in seconds since the epoch. max_age: seconds after which a heartbeat is overdue. node_names: the Nodes to
-    report; empty for all. Each Node is compared with its whole group in any case. by_node: whether to list each Node's
+    report, which are compared with all Nodes of their groups; empty for all. by_node: whether to list each Node's
     resources.
     """
     groups: dict[str | None, list[NodeSummary]] = {}  # value of the label that groups Nodes -> its Nodes

@@ -31,7 +31,7 @@ class Norm:
     has_condition: bool
     """Whether any Node of the group has capacityd's condition."""
     quantities: Mapping[str, Usual]
-    """Resource -> its usual quantity; without the resources that have no usual quantity."""
+    """Resource -> its usual quantity. Resources without a usual quantity are left out."""
     configuration: Usual | None
     """The usual hash of the configuration; None if there is none."""
 
@@ -56,7 +56,7 @@ def norm_of(label_value: str | None, members: Sequence[NodeSummary]) -> Norm:
 
 
 def _usual(values: Iterable[object]) -> Usual | None:
-    """The usual value; None if there is none. values: one for each Node."""
+    """The usual value; None if no value is usual. values: a value of each Node."""
     counts = Counter(values)
     if not counts:
         return None

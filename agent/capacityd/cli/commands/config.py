@@ -41,7 +41,7 @@ def _check(loaded: Loaded, options: Options) -> int:
             }
         )
         return 2 if problems else 0
-    # No prefix "capacityd: ", so that editors can parse the lines: "FILE:LINE: MESSAGE".
+    # FILE:LINE: MESSAGE, without a prefix, so that editors can parse the line.
     for warning in warnings:
         print(printable(warning.located("warning: ")), file=sys.stderr)
     for problem in problems:
@@ -67,9 +67,9 @@ def _as_dict(problem: Problem) -> dict[str, object]:
 
 
 def _folders(loaded: Loaded) -> Iterator[str]:
-    """Yields a line for each searched folder that exists, and one for the files that are not read.
+    """Yields a line for each searched folder that exists, and a line for all skipped files.
 
-    If no file was read, also yields a line for each folder that does not exist.
+    If no file was read, also yields a line for each missing folder.
     """
     for folder, names in loaded.folders.items():
         if names is not None:  # the folder exists

@@ -1,4 +1,4 @@
-"""plan, apply and withdraw: run one pass by hand, and print what it does with the Node."""
+"""plan, apply and withdraw: run one pass by hand, and print the changes of the Node."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _units(config: Config) -> dict[str, str]:
 
 
 def _exit_status(options: Options, plan: Plan) -> int:
-    """4 if something keeps a resource from being published, otherwise 0. A resource below `expect` is published.
+    """4 if something keeps a resource from being published, otherwise 0. A resource below `expect` is published, too.
 
     Prints what is wrong to standard error, unless the table on standard output shows it.
     """

@@ -73,7 +73,6 @@ def _devices(recording: Recording) -> int:
 
 
 def _device_detectors() -> Iterator[DeviceDetector]:
-    """Yields all detectors that enumerate devices."""
     for detector in map(load_detector, detector_names()):
         if isinstance(detector, DeviceDetector):
             yield detector

@@ -46,8 +46,7 @@ class FoundDevice:
     unread: Mapping[str, Unread]
     """The keys whose values could not be read."""
     uncertain_because: str
-    """Why the device may not count; "" if it counts. It may have disappeared, or may be another path to a listed
-    device."""
+    """Why the device may not count: it has disappeared, or may be another path to a listed device. "" if it counts."""
     vendor: str
     """The vendor's name for people, from the hardware database, hwdb(7), or the device itself; "" if unknown."""
     model: str

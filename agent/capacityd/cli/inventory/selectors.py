@@ -140,12 +140,12 @@ def kind_selector(index: DeviceIndex, device: FoundDevice) -> TomlSelector:
             return TomlSelector("", reason=f"{key}: {device.unread[key].reason}")
     non_default = _non_default_values(index, device)
     values = {key: _wanted_value(detector, device, key) for key in detector.model_keys}
-    # A value is None if TOML can't match it. Such a value is in neither of these dictionaries.
+    # A selector contains no value that is None, because TOML can't match such a value.
     present = {key: value for key, value in values.items() if value is not None and value != ""}
     lacking = {key: value for key, value in values.items() if value == ""}
     exact = index.select(present | non_default | lacking)
     if not present and not non_default:
-        return exact  # an empty table would also match any other kind that is added later
+        return exact  # an empty table would also match other kinds that are added later
     short = index.select(present | non_default)
     matches_the_same = short.count is not None and short.count == exact.count
     return short if matches_the_same else exact
@@ -184,7 +184,7 @@ def exact_match(kind: Kind, value: Value) -> str | bool | None:
 
 
 def _wanted_value(detector: DeviceDetector, device: FoundDevice, key: str) -> Value:
-    """The device's value; "" for a missing text, which TOML can match. None for values that TOML can't match."""
+    """The device's value for a selector: "" for a missing text, and None for a value that TOML can't match."""
     kind = detector.keys[key].kind
     value = device.get(key)
     if value is None and isinstance(kind, Text | HexId):

@@ -135,7 +135,7 @@ def _totals(detector: DeviceDetector, devices: Sequence[FoundDevice]) -> Iterabl
 
 
 def _resource_name(detector: DeviceDetector, device: FoundDevice, used: Collection[str]) -> str:
-    """An unused name for a resource that counts such devices, such as usb-security-key. The domain is left out."""
+    """An unused name for a resource of such devices, without the domain: usb-security-key, for example."""
     model = re.sub(r"[([].*?[)\]]", " ", device.model)  # without texts in brackets
     if not model.strip():
         ids = [device.get(key) for key in detector.model_keys]

@@ -26,7 +26,7 @@ _SCALES: Mapping[Dimension, tuple[int, tuple[str, ...]]] = {
     "frequency": (1000, ("Hz", "kHz", "MHz", "GHz")),
     "number": (1000, ("",)),
 }
-"""Dimension -> ratio of a unit to the one before it, and the units."""
+"""Dimension -> ratio of each unit to the previous unit, and the units."""
 
 
 def print_devices(listing: DeviceListing, limit: int | None) -> None:
@@ -132,7 +132,7 @@ def _columns(detector: DeviceDetector, entries: Sequence[DeviceEntry]) -> tuple[
         if key in detector.model_keys or isinstance(kind, Amount):
             columns.append(key)
         elif key in detector.identifying_keys or isinstance(kind, HexId):
-            continue  # the TOML below the table contains it if it is needed
+            continue  # the TOML below the table contains the key if needed
         elif len(values) > 1 or unread or len(entries) == 1:  # a single device has no value in common with others
             columns.append(key)
         else:
@@ -153,7 +153,7 @@ def _value_text(kind: Kind, value: Value) -> str:
 
 
 def readable(value: int, dimension: Dimension) -> str:
-    """A measure in the largest unit that makes it at least 1, with at most one decimal, such as 1.7TiB."""
+    """A measure in the largest unit in which it is at least 1, with at most one decimal, such as 1.7TiB."""
     ratio, units = _SCALES[dimension]
     power = 0
     number = Fraction(value)

@@ -12,7 +12,7 @@ from capacityd.model.plan import Action, Change, Plan
 from capacityd.node.documents.patch import patch_document, require_guard
 
 _HEADER = ("OP", "RESOURCE", "STORED", "DESIRED", "UNIT", "REASON")
-# SIGNS in cli/help.py explains the signs. Action.SET has two signs: see _sign().
+# SIGNS in cli/help.py explains the signs. Action.SET has two signs, for new and for changed keys (_sign()).
 _SIGNS = {Action.REMOVE: "-", Action.KEEP: "=", Action.HOLD: "…", Action.REFUSE: "!", Action.DENY: "!"}
 
 
@@ -37,7 +37,7 @@ def print_patch(plan: Plan) -> None:
 
 
 def plan_as_dict(plan: Plan) -> dict[str, object]:
-    """The plan for JSON output. Its patch is None if there is nothing to write."""
+    """The plan for JSON output. The patch is None if there is nothing to write."""
     return plan.as_dict() | {"patch": patch_document(plan.patch) if plan.patch else None}
 
 

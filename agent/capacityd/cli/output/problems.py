@@ -120,7 +120,7 @@ def _next_attempt(service: ServiceStatus, now: float) -> str:
 
 
 def _start_advice(unit: UnitState | None) -> str:
-    """What to do if the service is not running. unit: the state of the systemd unit, or None without such a unit."""
+    """What to do if the service is not running. unit: the state of the systemd unit; None if there is no unit."""
     if unit is None:
         return _START_ADVICE.format("enable --now")
     if unit.failing and not unit.signal and unit.exit_status >= _NOT_EXECUTED:

@@ -49,7 +49,7 @@ def print_table(
 
 
 def without_column(rows: Iterable[Sequence[str]], column: int) -> list[Sequence[str]]:
-    """The rows without the cells of this column. column: its number, from 0."""
+    """The rows without the cells of a column. column: the column's number, from 0."""
     return [(*row[:column], *row[column + 1 :]) for row in rows]
 
 

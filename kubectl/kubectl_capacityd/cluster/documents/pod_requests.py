@@ -31,7 +31,7 @@ def node_and_requests(pod: JsonObject) -> tuple[str, Mapping[str, int]]:
         spec = object_at(pod, "spec")
         node = printable_text_at(spec, "nodeName")
         is_finished = status.get("phase") in _FINISHED
-        # A pod with scheduling gates waits for these, not for a Node.
+        # A pod with scheduling gates waits for the gates, not for a Node.
         is_gated = not node and spec.get("schedulingGates")
         if is_finished or is_gated:
             return "", {}  # the pod uses nothing, and waits for no Node

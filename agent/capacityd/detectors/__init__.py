@@ -16,6 +16,6 @@ def detector_names() -> tuple[str, ...]:
 
 
 def load_detector(name: str) -> Detector:
-    """The detector with this name (one of detector_names()). Imports only its module."""
+    """The detector with this name (one of detector_names()). Imports only the detector's module."""
     detector: Detector = import_module(f"{__name__}.{name}").DETECTOR
     return detector

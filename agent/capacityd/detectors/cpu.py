@@ -12,7 +12,7 @@ from capacityd.schema.value_types import Amount
 
 
 def find(_: Host) -> Iterator[Device]:
-    """Yields the one device."""
+    """Yields one device for all processors."""
     # No path in /sys stands for all processors. udev knows no device "/".
     yield Device(path="/", name="cpu")
 
@@ -20,8 +20,8 @@ def find(_: Host) -> Iterator[Device]:
 def _measure_reader(key: str) -> Callable[[Host, Device], Value]:
     """Returns the function that reads a measure.
 
-    That function raises HostError if the machine does not report the measure. Every processor has the measure, so its
-    value is unknown, not missing.
+    That function raises HostError if the machine does not report the measure. Every processor has the measure, so the
+    measure is unknown, not missing.
     """
 
     def read(host: Host, _: Device) -> Value:

@@ -87,7 +87,7 @@ def _vendor(host: Host, device: Device) -> Value:
 
 
 def _type(host: Host, device: Device) -> Value:
-    """nvme, pmem, ssd or hdd. Raises HostError if it is unknown."""
+    """nvme, pmem, ssd or hdd. Raises HostError if the type is unknown."""
     if device.name.startswith("nvme"):
         return "nvme"
     if device.name.startswith("pmem"):  # the names of drivers/nvdimm/pmem.c and btt.c
@@ -144,12 +144,12 @@ def _removable(host: Host, device: Device) -> Value:
 def _size(host: Host, device: Device) -> Value:
     """The size in bytes, from the first path that reports one. A path on standby (ALUA) may report none.
 
-    None if all paths report no size or 0, for example an empty card reader. No comparison matches None.
+    None if each path reports no size or 0, for example an empty card reader. No condition on the size matches None.
     """
     disk = cast(Disk, device.details)
     for name in disk.paths:
         sectors = read_int(host, f"{BLOCK}/{name}/size")
-        if sectors:  # neither None nor 0
+        if sectors:
             return sectors * _SECTOR_BYTES
     return None
 

@@ -34,7 +34,7 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution | Absent:
     try:
         content = host.read_file(path, limit=_MAX_BYTES)
     except HostError as e:
-        if e.cause is Cause.NOT_TRUSTED:  # advice about the path would follow a link that another user has chosen
+        if e.cause is Cause.NOT_TRUSTED:  # to give advice, sandbox_advice() would follow another user's link
             raise
         why = f"{e}{host.sandbox_advice([path])}"
         raise HostError(why, errno=e.errno, cause=e.cause, detail=e.detail) from e
@@ -42,7 +42,9 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution | Absent:
     texts = [content.text] if key is None else _values_of(key, content.lines)
     where = path if key is None else f"{path} {key}"
     if not texts:
-        if _NUL in content.text:  # a file that lost its content in a power failure, or one in UTF-16, may have the key
+        if _NUL in content.text:
+            # A power failure may have replaced the key by NULs, or the file is in UTF-16. So it is uncertain that the
+            # file does not have the key.
             raise HostError(f"{path} is not a text")
         return Absent(f"no line of {path} begins with {key}")
     if len(texts) > 1:
@@ -57,8 +59,8 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution | Absent:
 def _values_of(key: str, lines: Sequence[str]) -> list[str]:
     """The text behind the key in each line that begins with the key, such as "key 1", "key = 1" or "key: 1".
 
-    The line "key two: 1" has another key. It counts only if no line has this key, because it may be an error: "key lost
-    at 12:30" must not look like a file without the key.
+    The line "key two: 1" has another key. Such a line counts only if no line has this key. It may be an error message,
+    such as "key lost at 12:30", and the file must then not look like a file without the key.
     """
     for separator in (r"(?:\s*[=:]\s*|\s+(?=[^=:]*$))", r"\s+"):
         pair = re.compile(rf"\s*{re.escape(key)}{separator}(.*)")

@@ -29,7 +29,8 @@ from capacityd.schema.value_types import Amount, Choice, Flag, Text
 _PSEUDO_FOLDERS = ("/proc", "/sys")
 """Folders in which only interfaces of the kernel are mounted."""
 _NO_DISK = re.compile("/(?:block|dev)/(loop|z?ram)[0-9]+")
-"""Matches the path in /sys, or the node, of a block device in a file or in memory. Its bytes are counted elsewhere."""
+"""Matches the path in /sys, or the node, of a block device in a file or in memory. Its bytes already count elsewhere:
+in the file's file system, or as memory."""
 
 
 def find(host: Host) -> Iterator[Device]:
@@ -49,7 +50,7 @@ def _mounted(host: Host, filesystem: Filesystem, read_system_filesystems: Callab
     """The device of a mounted file system. The device's details are the Filesystem."""
     partition = host.resolve(f"/sys/dev/block/{filesystem.number}")  # None: not on a block device
     kind = kind_of(filesystem.type, on_device=has_device(filesystem.number))
-    # /sys has no partition for a btrfs or bcachefs, but the source names one.
+    # /sys has no partition for a file system of type btrfs or bcachefs, but the source names a partition.
     if kind == "local" and (device := _NO_DISK.search(partition or filesystem.source)):
         kind = "image" if device[1] == "loop" else "memory"
     points = tuple(map(printable, filesystem.points))
@@ -71,8 +72,8 @@ def _mounted(host: Host, filesystem: Filesystem, read_system_filesystems: Callab
 def _unmounted(host: Host, point: str, *, source: str) -> Device:
     """The device of a file system that an automount will mount at the first access.
 
-    Only a unit of systemd says what will be mounted. The device's details are the reason why its other values are
-    unknown. source: the automount's source in the mount table.
+    Only a unit of systemd says what will be mounted. The device's details are a text: why its other values are unknown.
+    source: the automount's source in the mount table.
     """
     unit = automount(host, point, source)
     cached_values: dict[str, Value] = {"mount": printable(point), "system": is_of_system(point)}
@@ -93,7 +94,7 @@ def _known_value_reader(key: str) -> Callable[[Host, Device], Value]:
 
     def read(_: Host, device: Device) -> Value:
         if key not in device.cached_values:
-            raise HostError(str(device.details))  # the text of _unmounted()
+            raise HostError(str(device.details))  # why_unknown of _unmounted()
         return device.cached_values[key]
 
     return read
@@ -112,10 +113,10 @@ def _system(_: Host, device: Device) -> Value:
 def _size(host: Host, device: Device) -> Value:
     """The size in bytes by statvfs(2). Includes used space and root's reserve, but not the file system's own tables.
 
-    None for a file system of the kind "pseudo" that has no size. Raises HostError if any other file system reports no
+    None if a file system of the kind "pseudo" reports no size. Raises HostError if any other file system reports no
     size, for example that of a FUSE program.
     """
-    if isinstance(device.details, str):  # not mounted yet: the text of _unmounted()
+    if isinstance(device.details, str):  # not mounted yet: why_unknown of _unmounted()
         raise HostError(device.details)
     filesystem = cast(Filesystem, device.details)
     error: HostError | None = None

@@ -12,7 +12,7 @@ from capacityd.schema.value_types import Amount
 
 
 def find(host: Host) -> Iterator[Device]:
-    """Yields the one device, with all its measures."""
+    """Yields one device with both measures."""
     # No path in /sys stands for the memory. udev knows no device "/".
     yield Device(path="/", name="memory", cached_values=asdict(host.memory()))
 

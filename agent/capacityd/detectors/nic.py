@@ -1,6 +1,6 @@
 """nic: network interfaces and their speeds. By default, only physical interfaces count.
 
-Virtual functions, bonds, bridges and VLANs report the speed of the interfaces below them. No speed must count twice.
+Virtual functions, bonds, bridges and VLANs report the speed of the interfaces below them, which must not count twice.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _bus(host: Host, device: Device) -> Value:
 
 
 def _ids(host: Host, device: Device) -> tuple[str, str]:
-    """The vendor id and the product id of the nearest USB or PCI device; "" each if none exists."""
+    """The vendor id and the product id of the nearest USB or PCI device; both are "" if there is none."""
     hardware = _hardware(host, device)
     return hardware_ids(host, hardware) if hardware else ("", "")
 
@@ -121,8 +121,8 @@ def _running_speed(host: Host, path: str) -> int | None:
 
 def _max_speed(host: Host, device: Device) -> Value:
     """The speed in bit/s of the interface's best supported link mode, even if its optics or its link partner are slower
-    (netdata#14803). For a bond, the speed that its members can carry together in its mode. Raises HostError if it
-    is unknown."""
+    (netdata#14803). For a bond, the speed that its members can carry together in its mode. Raises HostError if the
+    speed is unknown."""
     name = os.path.basename(device.path)
     kind = software_kind(host, device.path)
     if kind == "team":
@@ -147,8 +147,8 @@ def _max_speed(host: Host, device: Device) -> Value:
 def _best_speed(host: Host, name: str) -> int:
     """The speed in bit/s of an interface's fastest link mode. Raises HostError if the driver reports no modes.
 
-    Some drivers, such as enic and vmxnet3, do not report all modes. So a link that is faster than all reported modes
-    decides.
+    Some drivers, such as enic and vmxnet3, do not report all modes. If the link is now faster than all reported modes,
+    its speed is returned.
     """
     speeds = speeds_of(host.link_modes(name))
     if not speeds:

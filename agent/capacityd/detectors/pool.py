@@ -15,7 +15,7 @@ from capacityd.schema.setting_types import Setting
 
 
 def read(_: Host, settings: Mapping[str, object]) -> Contribution:
-    """The number of addresses that number() returns, and a note with the number of excepted addresses."""
+    """The number of addresses for pods, and a note with the number of excepted addresses."""
     networks = parsed_networks(settings["cidr"])
     remaining = number(settings)
     excepted_number = _count(_usable_in_all(networks)) - remaining

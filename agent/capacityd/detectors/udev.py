@@ -49,7 +49,7 @@ def _subsystems_hint(host: Host, subsystems: Collection[str]) -> str:
     """
     for subsystem in subsystems:
         folder = f"{_CLASSES}/{subsystem}"
-        with suppress(HostError):  # a hint that can't be made is left out
+        with suppress(HostError):  # no hint about a subsystem that can't be read
             if host.resolve(folder) is None and host.resolve(f"{_BUSES}/{subsystem}") is None:
                 return f"; the kernel has no subsystem {subsystem}: is its name right, and its module loaded?"
             links = [link_name(host, f"{folder}/{entry}/subsystem") for entry in host.listdir(folder)]
@@ -76,8 +76,8 @@ def _may_be_of(host: Host, path: str, subsystem: str) -> bool:
 
 
 def _subsystem(host: Host, device: Device) -> Value:
-    """The subsystem. If it can't be read, raises AmbiguousValue with the subsystem whose folder lists the device: tests
-    for any other subsystem fail."""
+    """The subsystem. If it can't be read, raises AmbiguousValue with the subsystem whose folder lists the device. Then
+    the device matches no other subsystem."""
     try:
         name = link_name(host, f"{device.path}/subsystem")
         if name is None:  # find_in() also yields dangling links

@@ -24,8 +24,8 @@ GPT_AUTOMOUNTS = ("/boot", "/efi")
 """Mount points for which systemd-gpt-auto-generator(8) creates automount units."""
 
 TAGS = ("UUID", "LABEL", "PARTUUID", "PARTLABEL", "ID")
-"""Tags by which a unit may name a block device, for example UUID=x: fstab(5). A unit of systemd-fstab-generator(8) has
-the device's path instead."""
+"""Tags by which a unit may name a block device, such as UUID=x (fstab(5)). A unit of systemd-fstab-generator(8) has the
+device's path instead."""
 
 _SOURCE_OF_SYSTEMD = "systemd-1"
 """The source of an automount of systemd in the mount table. The source of an automount of autofs(8) is its map."""
@@ -57,7 +57,7 @@ def automount(host: Host, point: str, source: str) -> Automount:
 
 
 def source_without_tag(what: str) -> str:
-    """The device or share that a unit's setting What names. For a tag such as UUID=x, udev's link to the device."""
+    """The device or share that a unit's setting What names. A tag such as UUID=x becomes udev's link to the device."""
     tag, _, value = what.partition("=")
     return f"/dev/disk/by-{tag.lower()}/{value}" if tag in TAGS else what
 

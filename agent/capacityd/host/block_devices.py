@@ -17,8 +17,8 @@ _VIRTUAL = re.compile("/sys/devices/(virtual/(?!nvme-)|pseudo_|tcm_loop_|vdpa)")
 - tcm_loop_: SCSI disks that show disks and files of this machine (drivers/target/loopback)
 - vdpa: simulated virtio disks (vdpa_sim)
 
-NVMe disks are not among these devices, although their paths also begin with virtual/: virtual/nvme-subsystem if they
-may have several paths, virtual/nvme-fabrics if they are attached over a network.
+The pattern does not match NVMe disks, although the paths of some begin with virtual/: with virtual/nvme-subsystem if a
+disk may have several paths, and with virtual/nvme-fabrics if it is attached over a network.
 """
 _SOFTWARE = ("dm-", "loop", "md", "ram", "zram")
 """Prefixes of names of block devices that software makes. No disk has a name with these prefixes."""
@@ -26,8 +26,9 @@ _NOT_DISKS = ("fd", "mtdblock", "rbd", "sr", "ubiblock")
 """Prefixes of names of block devices whose paths in /sys look like those of disks: floppy and optical drives (fd, sr),
 flash chips (mtdblock, ubiblock) and network disks of Ceph (rbd)."""
 _HARDWARE_IN_VIRTUAL = re.compile("fio[a-z]+")
-"""Names of hardware in virtual/: the driver iomemory-vsl of Fusion-io's PCIe cards (fioa) sets no parent device. The
-kernel's own drivers of hardware all do (device_add_disk in drivers/block, drivers/s390/block, drivers/nvdimm)."""
+"""Names of hardware in virtual/: the driver iomemory-vsl of Fusion-io's PCIe cards (fioa) sets no parent device. All
+drivers of hardware in the kernel itself set a parent device (device_add_disk in drivers/block, drivers/s390/block and
+drivers/nvdimm)."""
 _CARD = re.compile("mmcblk[0-9]+")
 """The name of a memory card's main area. Its other areas have block devices of their own: mmcblk0boot0, mmcblk0gp0, …
 (drivers/mmc/core/mmc.c)."""
@@ -39,13 +40,13 @@ def is_excluded(name: str) -> bool:
 
 
 def disk_of_area(name: str) -> str:
-    """The name of the memory card with this area, such as mmcblk0 for mmcblk0boot0. The name of a disk stays."""
+    """The name of the memory card with this area, such as mmcblk0 for mmcblk0boot0. Other names are returned as is."""
     card = _CARD.match(name)
     return card[0] if card else name
 
 
 def is_virtual(name: str, real: str) -> bool:
-    """Whether a block device is made by software. real: its path in /sys without links."""
+    """Whether software makes a block device. real: the device's path in /sys without links."""
     return _VIRTUAL.match(real) is not None and _HARDWARE_IN_VIRTUAL.fullmatch(name) is None
 
 

@@ -1,8 +1,8 @@
 """The machine's processors and memory: the threads from psutil, everything else from the kernel's files.
 
-psutil has no number of sockets. Its number of cores may include offline cores, and cores that the kernel does not know.
-Its highest frequency is the limit of power management (scaling_max_freq), averaged over all processors. psutil also
-reads the present frequency then, for which some drivers wake up idle processors.
+psutil does not report sockets. Its number of cores may include offline cores, and cores that the kernel does not know.
+Its highest frequency is the limit of power management (scaling_max_freq), averaged over all processors. At the same
+time, it reads the present frequency, for which some drivers wake up idle processors.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _numbers_in_list(text: str) -> set[int]:
                 numbers.update(range(int(bounds[0]), int(bounds[-1]) + 1))
         return numbers
     except ValueError as e:
-        # Only the detail quotes the text: no log contains a detail.
+        # Only the detail quotes the text, because no log contains a detail.
         why = f"{_CPUS} contains a text that is not a list of processors ({length_text(text)})"
         raise HostError(why, detail=f"it is {quoted(text)}") from e
 
@@ -136,7 +136,7 @@ def _sockets(host: Host) -> int | None:
         raise HostError(_PROCESSORS_CHANGED)
     if "-1" in ids:
         return None
-    # RISC-V's kernels may not read the packages from this table: in Linux 6.17, only arm64 has parse_acpi_topology().
+    # Unlike RISC-V, arm64 reads the packages from the ACPI table PPTT (parse_acpi_topology() in Linux 6.17).
     are_from_acpi = host.arch() == "aarch64" and "PPTT" in host.listdir(_ACPI_TABLES)
     if _may_have_device_tree(host) and not are_from_acpi:
         return _sockets_of_device_tree(host, folders)
@@ -153,9 +153,9 @@ def _may_have_device_tree(host: Host) -> bool:
 def _sockets_of_device_tree(host: Host, folders: Sequence[str]) -> int | None:
     """The number of sockets according to the device tree's map of processors; None if the number is unknown.
 
-    The ids of packages do not show it. Without a map, they are the NUMA nodes (store_cpu_topology in
-    drivers/base/arch_topology.c). Before Linux 6.0, they are the map's clusters. On 32-bit ARM, they are the clusters
-    of the register MPIDR.
+    The ids of packages do not show the number of sockets. Without a map, a package is a NUMA node (store_cpu_topology
+    in drivers/base/arch_topology.c). Before Linux 6.0, it is a cluster of the map. On 32-bit ARM, it is a cluster
+    according to the register MPIDR.
 
     A map without sockets describes a machine with one socket: Documentation/devicetree/bindings/cpu/cpu-topology.txt.
     Old maps of machines with several sockets also name no sockets. So with several NUMA nodes, the number is unknown.

@@ -18,7 +18,7 @@ from capacityd.model.host import Host, read_int, read_optional_attr, resolve_lin
 BLOCK = "/sys/block"
 
 _UNCERTAIN = "it is unknown whether it is another path to a disk"
-# No world-wide id decides alone, because each kind is known to be shared by different disks:
+# Two paths with the same world-wide id may lead to different disks. For each kind of id, such disks are known:
 # - naa. and eui.: SSDs and enclosures with a placeholder (naa.5000000000000001)
 # - t10.: software targets with the same name for the first disk of every server (tgt)
 # - eui. and uuid.: NVMe disks (NVME_QUIRK_BOGUS_NID in drivers/nvme/host/nvme.h)
@@ -30,10 +30,11 @@ _SINGLE_PATH = re.compile("/usb|/ata")
 compared, because USB enclosures and cheap SATA disks of one model often have the same id."""
 _SCSI_TARGET_FOLDER = re.compile("^.*?/(host[0-9]+(?=/target)|target[0-9:]+(?=/))")
 """The beginning of a disk's folder in /sys, up to the folder of its SCSI target. If no transport (SAS, FC, iSCSI) is
-between the SCSI host and its targets, up to the host: a RAID controller or a hypervisor shows each disk once."""
+between the SCSI host and its targets, up to the host's folder: a RAID controller or a hypervisor shows each disk once.
+"""
 _GENERATED_PREFIX = "nvme."
-"""The start of the id that the kernel makes up for an NVMe namespace without one (wwid_show in
-drivers/nvme/host/sysfs.c). Different disks may share this id: it contains the serial number, which is the same for all
+"""The start of the id that the kernel makes up for an NVMe namespace that has none (wwid_show in
+drivers/nvme/host/sysfs.c). Different disks may share this id. It contains the serial number, which is the same for all
 controllers of a cloud."""
 _VENDORS_PREFIX = "t10."
 """The start of an id whose form is the vendor's own (T10 vendor ID based, SCSI Primary Commands)."""
@@ -64,7 +65,7 @@ class Disk:
 def whole_disks(host: Host) -> list[Disk]:
     """All disks, sorted by name. Raises HostError if they can't be enumerated.
 
-    A disk whose ids can't be read may be another path to any other disk. Counting both could count one disk twice.
+    A disk whose ids can't be read is uncertain, because it may be another path to any other disk.
     """
     disks: list[Disk] = []
     by_id: dict[str, list[Disk]] = {}
@@ -105,7 +106,7 @@ def device_of(host: Host, path: str) -> str:
 
 def nvme_transport(host: Host, real: str) -> str | None:
     """The transport of an NVMe disk in the kernel's words: pcie, apple-nvme, tcp, rdma, fc or loop. None if no
-    controller says it.
+    controller reports a transport.
 
     With multipath, the disk's folder is in the folder of its NVMe subsystem, which also contains the controllers.
 
@@ -122,7 +123,7 @@ def nvme_transport(host: Host, real: str) -> str | None:
 
 
 def _is_no_disk(host: Host, name: str, real: str) -> bool:
-    """Whether a block device is not a disk although its name may be a disk's. real: its path in /sys without links."""
+    """Whether a block device with a disk's name is not a disk. real: the device's path in /sys without links."""
     if is_virtual(name, real):
         return True
     if host.text(f"{BLOCK}/{name}/hidden") == "1":  # a single path to an NVMe namespace
@@ -168,7 +169,7 @@ def _earlier_disk(
 
 
 def _leads_to(disk: Disk, name: str, id_: str, facts: Callable[[str, str], _Facts]) -> bool:
-    """Whether the path with this name leads to the disk, which has the same id. Raises HostError if that is unknown."""
+    """Whether the path with this name leads to the disk. id_: the id of both. Raises HostError if that is unknown."""
     if id_.startswith(_MULTIPATH_PREFIX):
         return True
     own_facts = facts(name, id_)
@@ -191,8 +192,8 @@ class _Facts:
     model: str
     sectors: int
     target: str
-    """The folder of the SCSI target in /sys, or of the SCSI host if it has no transport. Two paths below one of them
-    lead to different disks, even if the disks have the same id: UFS gives all disks of a chip the same id."""
+    """The folder of the SCSI target in /sys, or of the SCSI host if it has no transport. Two paths below the same
+    folder lead to different disks, even if the disks have the same id: UFS gives all disks of a chip the same id."""
 
     def show_another_disk_than(self, other: _Facts) -> bool:
         """Whether these facts and the other path's show that the two paths lead to different disks."""
@@ -203,7 +204,7 @@ class _Facts:
 
 
 def _facts(host: Host, name: str, wwid: str) -> _Facts:
-    """The facts of a path. wwid: its world-wide id, which udev may repeat as the serial number. Raises HostError."""
+    """The facts of a path. wwid: the path's world-wide id. Raises HostError."""
     path = f"{BLOCK}/{name}"
     device = device_of(host, path)
     serial = host.text(f"{path}/serial") or host.text(f"{device}/serial") or host.property(path, *_SCSI_SERIALS)
@@ -217,7 +218,7 @@ def _facts(host: Host, name: str, wwid: str) -> _Facts:
 
 
 def _serial_unlike_id(host: Host, path: str, wwid: str) -> str:
-    """The serial number in udev's property _OTHER_SERIAL; "" if there is none, or if it repeats (part of) the wwid."""
+    """The serial number in udev's property _OTHER_SERIAL; "" if it is missing, or only repeats a part of the wwid."""
     serial = host.property(path, _OTHER_SERIAL) or ""
     return "" if _letters_and_digits(serial) in _letters_and_digits(wwid) else serial
 
@@ -230,8 +231,8 @@ def _letters_and_digits(text: str) -> str:
 def serial_number(host: Host, path: str) -> str | None:
     """The serial number of a disk. Raises HostError.
 
-    For virtio it is in the disk's folder, for NVMe and memory cards in the device's, for SCSI and USB in udev's
-    database. The order of udev's properties is that of lsblk.
+    For virtio, it is in the disk's folder. For NVMe and memory cards, it is in the device's folder. For SCSI and USB,
+    it is in udev's database. The order of udev's properties is that of lsblk.
     """
     for folder in (path, device_of(host, path)):
         if (serial := host.text(f"{folder}/serial")) is not None:

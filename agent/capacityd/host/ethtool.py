@@ -1,8 +1,8 @@
 """The link modes that a network interface supports, and their speeds, from the ethtool ioctl.
 
-The ioctl needs a few microseconds and no capability. Unlike /sys/class/net/*/speed, it does not depend on the link
-partner. The kernel names its link modes (ETH_SS_LINK_MODES), and the names contain the speeds. So this module needs no
-table of link modes, and knows those of newer kernels.
+The ioctl needs a few microseconds and no capability. Its answer does not depend on the link partner, unlike
+/sys/class/net/*/speed. The kernel names its link modes (ETH_SS_LINK_MODES), and the names contain the speeds. So this
+module needs no table of link modes, and knows the link modes of newer kernels.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _SPEED = re.compile("([0-9]+)base")  # in Mbit/s: 1000baseT/Full
 def speeds_of(modes: Iterable[str]) -> list[int]:
     """The speeds of link modes, in bit/s, in ascending order. modes: the names of the link modes.
 
-    A name without a speed is that of no link mode, such as Autoneg, FIBRE or Pause: the kernel makes the name of each
-    link mode from its speed (__DEFINE_LINK_MODE_NAME in net/ethtool/common.c).
+    Names without a speed, such as Autoneg, FIBRE or Pause, are not link modes: the kernel makes the name of each link
+    mode from its speed (__DEFINE_LINK_MODE_NAME in net/ethtool/common.c).
     """
     return sorted({int(megabits[1]) * 10**6 for mode in modes if (megabits := _SPEED.match(mode))})
 
@@ -82,7 +82,7 @@ def _mode_names(s: socket.socket, interface: str) -> list[str]:
 
 
 def _ask(s: socket.socket, interface: str, question: bytes) -> bytes:
-    """The answer of the kernel, which the kernel writes over the question. Raises OSError."""
+    """Sends a question to the kernel. Returns the answer, which the kernel writes over the question. Raises OSError."""
     # The request (struct ifreq) contains a name of at most 15 bytes and a NUL, and the address of a buffer. The buffer
     # is an array, because an array shows the address of its data.
     buffer = array("B", question)

@@ -70,7 +70,7 @@ def _is_local(filesystem: Filesystem) -> bool:
         return True
     if filesystem.type == "devtmpfs":  # backing() does not know this type, which is in memory and has a size
         return True
-    if may_hang(filesystem.type):  # includes FUSE, by which a program may join layers
+    if may_hang(filesystem.type):  # also layers that a FUSE program joins
         return False
     return backing(filesystem.type) in (Backing.LOCAL, Backing.MEMORY, Backing.LAYERS)
 

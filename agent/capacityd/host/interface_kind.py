@@ -74,7 +74,7 @@ def software_kind(host: Host, path: str) -> str | None:
 
 
 def _is_child(host: Host, path: str, devtype: str | None) -> bool:
-    """Whether an interface with hardware is a child of another one, for example in IPoIB. devtype: its DEVTYPE."""
+    """Whether an interface has hardware, but is a child of another interface (IPoIB). devtype: its DEVTYPE."""
     if devtype == _SWITCH_PORT_DEVTYPE:  # a port, although it uses the interface that connects the switch
         return False
     if not linked_number(host, os.path.basename(path)):  # it uses no other interface
@@ -174,9 +174,9 @@ def _is_bmc(host: Host, hardware: str) -> bool:
 
 
 def hardware_ids(host: Host, hardware: str) -> tuple[str, str]:
-    """Vendor and product of the nearest USB or PCI device: this device, or one above; "" each if none exists.
+    """Vendor and product of the nearest USB or PCI device: this device, or a device above.
 
-    The ids are without 0x. Raises HostError.
+    The ids are without 0x. Both are "" if there is no such device. Raises HostError.
     """
     for path in device_and_above(hardware):
         bus = link_name(host, f"{path}/subsystem") or ""

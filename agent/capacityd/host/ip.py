@@ -23,11 +23,11 @@ _MAX_BYTES = 64 * 1024 * 1024
 routes."""
 _INTERRUPTED = b"Dump was interrupted"
 """What ip writes to standard error if a list has changed while the kernel sent it (rtnl_dump_filter_l in iproute2's
-lib/libnetlink.c). Its exit status is 0 then."""
+lib/libnetlink.c). The exit status of ip is 0 nevertheless."""
 _NOT_SUPPORTED = tuple(os.strerror(code).encode() for code in (errno.EOPNOTSUPP, errno.EAFNOSUPPORT))
-"""What ip writes to standard error if the kernel has no such list, or none for the address family."""
+"""What ip writes to standard error if the kernel has no such list at all, or no such list for the address family."""
 _ATTEMPTS = 5
-"""How often a list is requested if it changes each time while the kernel sends it."""
+"""How often a list is requested that changes while the kernel sends it."""
 
 
 def ip(*arguments: str) -> Sequence[Json]:

@@ -1,5 +1,5 @@
-"""This machine as a Host. Plain system calls read /sys and /proc, several times faster than libudev, which reads only
-udev's properties."""
+"""This machine as a Host. Plain system calls read /sys and /proc, because libudev is several times slower. Only udev's
+properties come from libudev."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class LiveHost:
             raise unreadable(path, e) from e
 
     def exists(self, path: str) -> bool:
-        # The configuration names this path. By a link, another user could learn which files of root exist.
+        # The configuration names this path. By a link on it, another user could learn which files of root exist.
         try:
             return data_exists(path)
         except ForeignLink as e:
@@ -112,17 +112,18 @@ class LiveHost:
         except pyudev.DeviceNotFoundError as e:
             raise HostError("udev does not know the device", errno.ENOENT) from e
         except (OSError, LookupError, ValueError, AttributeError, TypeError) as e:  # all that pyudev may raise
-            # The exception may quote a property, so only the detail contains its text: no log contains a detail.
+            # The exception may quote a property, so its text is only in the detail, which no log contains.
             why = f"udev's properties of the device could not be read: {type(e).__name__}"
             raise HostError(why, detail=quoted(printable(str(e)))) from e
 
     def _require_no_rule_applies(self, device: str, udev_device: Any) -> None:
         """Raises HostError if a rule of udev may apply to a device for which libudev has found no entry.
 
-        Then the device's properties are unknown, not missing. udevd makes an entry for every device with a number, that
-        of its node or interface. For other devices, such as PCI functions, it makes an entry only if a rule applies.
+        Then the device's properties are unknown, not missing. udevd makes an entry for every device node and every
+        network interface. For other devices, such as PCI functions, it makes an entry only if a rule applies.
         """
-        # libudev reads these properties from uevent. That file may have been empty, so dev and ifindex also count.
+        # A device node has the property MAJOR, and an interface IFINDEX. libudev reads them from uevent, which may have
+        # been empty. So the files dev and ifindex also count.
         has_number_in_uevent = any(name in udev_device.properties for name in ("MAJOR", "IFINDEX"))
         if has_number_in_uevent or any(self.text(f"{device}/{name}") is not None for name in ("dev", "ifindex")):
             raise HostError("udev has not processed the device yet")

@@ -80,7 +80,7 @@ def layers_of(mount: Mount) -> list[str]:
 class LowerDisks:
     """Finds the disks of one machine. Each method yields names of whole disks.
 
-    If a disk can't be determined, the method raises HostError after yielding the disks found before.
+    If a disk can't be determined, the method first yields the disks that it has found, and then raises HostError.
     """
 
     def __init__(self, host: Host, tree: MountTree) -> None:
@@ -171,7 +171,7 @@ class LowerDisks:
     def _of_existing(self, path: str, above: Collection[str]) -> Iterator[str]:
         """The disks below a file, a folder or a device node.
 
-        path: as the mounting process named it, perhaps in another mount namespace.
+        path: the path that the mounting process used, perhaps in another mount namespace.
         """
         real = self._existing(path)
         if real.startswith("/dev/"):

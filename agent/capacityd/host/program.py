@@ -50,7 +50,7 @@ def run(command: Sequence[str], timeout: float, max_output: int = _MAX_OUTPUT_BY
     except OSError as e:
         why = why_not_started(program, e.errno)
         message = f"{program} could not be started: {why or os.strerror(e.errno or 0)}"
-        # If why is not empty, the beginning of the file is wrong, so the detail shows it.
+        # If why is not empty, the beginning of the file is wrong. So the detail shows the beginning.
         raise ProgramFailed(message, e.errno, detail=_beginning(program) if why else "") from e
     except subprocess.SubprocessError as e:
         raise ProgramFailed(f"{program} could not be started: {type(e).__name__}") from e

@@ -49,8 +49,8 @@ def _open(path: str) -> int:
 def read_regular(path: str, limit: int, opener: Callable[[str], int] = _open) -> tuple[bytes, float]:
     """The content of a regular file, and its modification time in seconds since the epoch.
 
-    Raises HostError, with EFBIG if the file is longer than limit bytes. opener: opens the path. May raise ForeignLink,
-    because another user has chosen the file (linux/opening.py).
+    Raises HostError, with EFBIG if the file is longer than limit bytes. opener: opens the path; may raise ForeignLink
+    (linux/opening.py).
     """
     try:
         fd = opener(path)

@@ -1,7 +1,7 @@
 """The interfaces of the machine's default routes, from ip(8).
 
-/proc/net/route would be simpler. But it shows only the first interface of a route over several (ECMP, for example two
-uplinks with BGP), so the machine would seem not to need the others.
+/proc/net/route would be simpler. But it shows only the first interface of a route with several interfaces (ECMP, for
+example two uplinks with BGP). The machine would seem not to need the other interfaces.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _IGNORED = (
     *("priority", "table", "protocol", "not", "l3mdev", "suppress_prefixlen", "suppress_ifgroup"),
     *("fwmask", "uid_end", "flow_from", "flow_to"),
 )
-"""Fields of a policy rule that do not select packets. Any other field does, also one of a newer kernel."""
+"""Fields of a policy rule that do not select packets. Every other field selects packets, even if it is unknown here."""
 
 
 def default_interfaces() -> list[str]:
@@ -92,7 +92,7 @@ def _tables(family: str) -> set[str]:
 
 
 def _rules(family: str) -> Sequence[Json]:
-    """The policy rules; none if the kernel has no policy rules for the family, for example with ipv6.disable=1."""
+    """The policy rules; empty if the kernel has no policy rules for the family, for example with ipv6.disable=1."""
     try:
         return ip(family, "rule", "show")
     except HostError as e:

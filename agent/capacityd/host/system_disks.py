@@ -19,7 +19,7 @@ from capacityd.model.errors import HostError
 from capacityd.model.host import Host, SystemDevices
 
 OS_FOLDERS = ("/", "/var")
-"""Mount points of the machine's own file systems. A file system below, such as on /var/local, may be for pods."""
+"""Mount points of the machine's own file systems. A file system below them, such as on /var/local, may be for pods."""
 OS_TREES = ("/boot", "/efi", "/etc", "/gnu", "/nix", "/usr")
 """Folders in which every file system is the machine's: /boot/efi, /boot/firmware (Raspberry Pi), /usr/share/oem, …
 
@@ -55,7 +55,7 @@ RESUME = "/sys/power/resume"
 def is_of_system(point: str) -> bool:
     """Whether a file system at this mount point is the machine's own, or stores the node's data."""
     if any(is_inside(point, folder) for folder in NODE_TREES):
-        return not is_volume(point)  # volumes are the pods'; containers' root file systems are the node's
+        return not is_volume(point)  # volumes belong to pods; the root file systems of containers are the node's data
     return point in OS_FOLDERS or any(is_inside(point, folder) for folder in OS_TREES)
 
 
@@ -135,7 +135,7 @@ def _needed_mounts(host: Host, table: Sequence[Mount], tree: MountTree) -> Itera
 def _storage_of_pods(table: Sequence[Mount], tree: MountTree) -> list[Mount]:
     """The mounts that contain the folders of the kubelet and of container runtimes, wherever these folders are.
 
-    What is mounted for pods leads to them: its mount points, and the upper layers of overlays, are in these folders.
+    The mounts of pods lead to these folders, which contain the mount points and the upper layers of overlays.
     """
     of_pods = [mount for mount in table if is_of_pods(mount.point)]
     upper_layers = {upper for mount in of_pods if mount.type == "overlay" for upper in mount.values(["upperdir"])}
@@ -151,6 +151,6 @@ def _may_have_disk(mount: Mount) -> bool:
 
 
 def _resume_number(host: Host) -> str:
-    """The major:minor of the swap area for hibernation, which need not be in use now; "" if there is none."""
+    """The major:minor of the swap area for hibernation, even if the area is not in use now; "" if there is none."""
     number = host.text(RESUME)
     return number if number and has_device(number) else ""

@@ -36,7 +36,7 @@ def system_interfaces(host: Host) -> SystemDevices:
         route_interfaces = host.default_interfaces()
     except HostError as e:
         return SystemDevices(frozenset(), incomplete_because=f"cannot determine the system's interfaces: {e}")
-    # At boot, the default route may appear later. Until then, "not an interface of the system" would be a guess.
+    # At boot, the default route may appear later. Until then, it would be a guess that the system needs no interface.
     reason = "" if route_interfaces else "cannot determine the system's interface: no default route"
     for route_interface in route_interfaces:
         failed = f"cannot determine the system's interface: default route through {printable(route_interface)}"
@@ -90,7 +90,7 @@ def _interfaces_below(host: Host, name: str) -> Iterator[str]:
             continue
         if any(_hardware(host, interface) for interface in found):
             return
-        # Only software interfaces so far: follow their other links, such as a veth pair.
+        # Only software interfaces have been found, so the search follows their other links, such as a veth pair.
         linked = [other for interface in found for other in _linked(host, interface)]
         waiting = [other for other in linked if other not in found]
 
@@ -145,7 +145,7 @@ def _interfaces_of_function(host: Host, function: str) -> Iterator[str]:
 
 
 def _interfaces_of_functions_above(host: Host, hardware: str) -> Iterator[str]:
-    """Yields the interfaces of the PCI functions above a device, and of the physical functions of virtual ones."""
+    """Yields the interfaces of the PCI functions above a device. A virtual function's physical function also counts."""
     for path in device_and_above(hardware):
         if resolve_link(host, f"{path}/physfn"):
             yield from _interfaces_of_function(host, f"{path}/physfn")

@@ -1,4 +1,4 @@
-"""Limits the time of calls that may hang in the kernel: reads of broken hardware, or from a server that is away."""
+"""Limits the time of calls that may hang in the kernel: reads from broken hardware, or from a server that is down."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def within_time_limit(subject: str, ask: Callable[[], Answer]) -> Answer:
         except HostError as e:
             results.append(e)
 
-    # In a thread of its own, because a call that hangs in the kernel can't be interrupted.
+    # ask() runs in a thread of its own, because a call that hangs in the kernel can't be interrupted.
     thread = threading.Thread(target=append_result, daemon=True)
     try:
         thread.start()

@@ -1,4 +1,4 @@
-"""The parts of a recording that no file contains: the answers of udev, the kernel and psutil."""
+"""The parts of a recording that are not content of files: the answers of udev, the kernel and psutil."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Source: TypeAlias = LiveHost | RecordedHost
 
 
 def answers(source: Source, devices: Iterable[str], interfaces: Iterable[str]) -> Recording:
-    """The parts with answers, and the part "unknown" with the questions that have none.
+    """The parts with answers, and the part "unknown" with the unanswered questions.
 
     devices: the devices' paths in /sys. interfaces: the interfaces' names.
     """
@@ -61,5 +61,5 @@ def answers(source: Source, devices: Iterable[str], interfaces: Iterable[str]) -
 
 
 def error_name(e: HostError) -> str | None:
-    """The name of the errno; None if the error has none. EOPNOTSUPP has the same number as ENOTSUP."""
+    """The name of the error's errno, if any. Python calls EOPNOTSUPP by its other name, ENOTSUP."""
     return "EOPNOTSUPP" if e.errno == errno.EOPNOTSUPP else errno.errorcode.get(e.errno or 0)

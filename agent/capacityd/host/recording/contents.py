@@ -25,7 +25,7 @@ TREES = _names(
     /sys/fs/bcachefs /sys/fs/btrfs /sys/power
     """
 )
-"""Folders whose entries a recording lists completely. Of other folders, it contains single files."""
+"""Folders whose entries a recording lists completely. Of other folders, a recording contains single files."""
 
 ATTRIBUTES = _names(
     """
@@ -149,8 +149,8 @@ def is_identifying_property(name: str) -> bool:
 def mounts_without_options(table: str) -> str:
     """The mount table to record: without users and passwords, and without most options of file systems.
 
-    These options stay: those about writes, the subvolume, the kind of an automount, the upper layer of an overlay, and
-    further devices. For the machine's own file systems, the options with an overlay's other layers stay, too.
+    It keeps the options about writes, the subvolume, the kind of an automount, the upper layer of an overlay, and
+    further devices. For the machine's own file systems, it also keeps the options with an overlay's other layers.
     """
     return "".join(f"{_mount_without_options(line)}\n" for line in table.split("\n") if line)
 
@@ -177,7 +177,7 @@ def _mount_without_options(line: str) -> str:
     if is_of_system(mount.point):
         kept_names.update(LAYER_OPTIONS)
     if mount.is_subvolume:
-        kept_names.add(SUBVOLUME_OPTION)  # reveals nothing more: the line contains the same path as the mount's root
+        kept_names.add(SUBVOLUME_OPTION)  # its value is no secret: the line also contains it as the mount's root
     first, *others = mount.options.split(",")  # the first is rw or ro
     kept_options = [option for option in others if option.partition("=")[0] in kept_names]
     before_hyphen, hyphen, after_hyphen = line.partition(" - ")

@@ -29,7 +29,7 @@ class RecordedFiles:
         self._files: Mapping[str, str] = recording.get("files", {})
         self._links: Mapping[str, str] = recording.get("links", {})
         self._errors: Mapping[str, str] = recording.get("errors", {})
-        self._properties: Mapping[str, Mapping[str, str]] = recording.get("properties", {})  # path of a device -> them
+        self._properties: Mapping[str, Mapping[str, str]] = recording.get("properties", {})  # by the device's path
         left_out: Mapping[str, Sequence[str]] = recording.get("left_out", {})
         unrecorded = [f"{folder}/{name}" for folder, names in left_out.items() for name in names]
         self._unrecorded_files = {path for path in unrecorded if not path.endswith("/")}
@@ -72,7 +72,7 @@ class RecordedFiles:
         return real if real is not None and self._exists(real) else None
 
     def exists(self, path: str) -> bool:
-        """Whether the path exists. Raises HostError if the recording does not show whether it does."""
+        """Whether the path exists. Raises HostError if the recording does not show that."""
         real = self.real_path_or_none(path, only_existence=True)
         if real is None:
             return False
@@ -116,7 +116,7 @@ class RecordedFiles:
         """
         real = ""
         link_count = 0
-        names = reversed_names(path)  # still to follow, the next one last
+        names = reversed_names(path)  # the names that are still to follow; the next name is the last in the list
         while names:
             name = names.pop()
             real = real.rpartition("/")[0] if name == ".." else f"{real}/{name}"
@@ -156,7 +156,7 @@ class RecordedFiles:
         if not real.startswith("/sys/") or is_above_tree:
             return False
         if not f"{real}/".startswith(_COMPLETE_TREES):
-            return True  # below a link's target, such as a kernel module
+            return True  # the path may be below the target of a link, such as a kernel module
         return any(folder in self._unrecorded_folders for folder in parents(real))
 
     def _kind(self, path: str) -> str:

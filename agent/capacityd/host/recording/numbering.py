@@ -27,7 +27,7 @@ class Numbering:
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}  # identifier in lower case, without separators
-        self._made: set[str] = set()  # what has replaced an identifier; not replaced again
+        self._made: set[str] = set()  # the texts that have replaced identifiers; they are not replaced again
         self._addresses: dict[IPNetwork, list[str]] = {}  # network -> its addresses
 
     def identifier(self, text: str) -> str:
@@ -101,5 +101,5 @@ def _laid_out(number: int, identifier: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Text in lower case without separators: the same for all notations of an identifier."""
+    """Text in lower case without separators. The result is the same for all notations of an identifier."""
     return SEPARATOR.sub("", text).lower()

@@ -55,8 +55,8 @@ class Privacy:
         self._files: Mapping[str, str] = recording.get("files", {})
         self._properties: Mapping[str, Mapping[str, str]] = recording.get("properties", {})
         self._words: dict[str, str] = {}  # identifier of only letters and digits -> its replacement
-        # The kernel's own names, and the words in them, stay even if an identifier is equal: a USB root hub has such a
-        # name as its serial number.
+        # The kernel's own names, and the words in them, stay, even if an identifier equals one of them: the serial
+        # number of a USB root hub is a name of the kernel.
         paths = [*self._files, *recording.get("links", {})]
         names = {name for path in paths if path.startswith("/sys/") for name in path.split("/")}
         self._kernel_words = names | {word.lower() for name in names for word in SEPARATOR.split(name)}
@@ -65,8 +65,8 @@ class Privacy:
     def learn(self, identifier: str) -> None:
         """Remembers an identifier without separators, and its words. redacted_recording() replaces them everywhere.
 
-        Leaves out words that are likely to occur with another meaning: words without digits, short numbers, and words
-        that the kernel uses.
+        Ignores words that probably also occur with another meaning: words without digits, short numbers, and words that
+        the kernel uses.
         """
         without_prefix = PREFIX.sub("", identifier.strip(), count=1).lower()
         for word in (plain(without_prefix), *SEPARATOR.split(without_prefix)):
@@ -137,8 +137,8 @@ class Privacy:
     def _device(self, properties: Mapping[str, str]) -> dict[str, str]:
         """The properties of a device.
 
-        Properties in VERBATIM stay unchanged. A property that keeps_property() does not know becomes a number. In any
-        other property, only the identifiers become numbers.
+        Properties in VERBATIM stay unchanged. A property that keeps_property() rejects becomes a number. In any other
+        property, only the identifiers become numbers.
         """
         redacted = {}
         for name, value in properties.items():

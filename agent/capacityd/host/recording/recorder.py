@@ -24,13 +24,13 @@ from capacityd.model.errors import HostError
 from capacityd.model.host import device_and_above
 
 _MAX_RECORDED_BYTES = 8192  # of an attribute; most kernels limit attributes to a page of 4096 bytes
-_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ESTALE)  # not ENODEV, which is also a driver's answer
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ESTALE)  # not ENODEV, which drivers return for other reasons
 _DEVICES = "/sys/devices"
 _WITH_ATTRIBUTES = (_DEVICES, "/sys/class", "/sys/firmware")  # of other folders, only the names of files are recorded
 
 
 class Recorder:
-    """Makes one recording. attributes: names of further attributes to record, beside contents.py."""
+    """Makes one recording. attributes: names of attributes to record in addition to those of contents.py."""
 
     def __init__(self, source: Source, attributes: Collection[str] = ()) -> None:
         self._source = source
@@ -118,7 +118,8 @@ class Recorder:
     def _record_folder(self, folder: str) -> Sequence[tuple[str, str]]:
         """Records a folder's entries, and the entries of each subfolder that contents.py lists.
 
-        Returns the name and kind ("file", "folder", "link") of each entry; nothing if the folder is already recorded.
+        Returns the name and kind ("file", "folder", "link") of each entry. Returns nothing if the folder is already
+        recorded, or can't be read.
         """
         if folder in self._read_folders:
             return ()
@@ -168,7 +169,7 @@ class Recorder:
     def _record_failure(self, path: str, e: HostError) -> None:
         if e.errno in _ABSENT:
             return
-        is_too_long = e.errno == errno.EFBIG  # too long to record, which is no error of the machine
+        is_too_long = e.errno == errno.EFBIG  # the recorder's limit is no error of the machine
         self._errors[path] = "ENODATA" if is_too_long else error_name(e) or "EIO"
 
     def _record_named_paths(self) -> None:

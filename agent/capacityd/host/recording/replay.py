@@ -107,7 +107,7 @@ class RecordedHost(RecordedFiles):
         return self._recording[part]
 
     def _answer(self, part: str, key: str, subject: str) -> Any:
-        """The answer for this key in a part of the recording. subject: what the HostError's message calls it."""
+        """The answer for this key in a part of the recording. subject: the name of the answer, for a HostError."""
         self._raise_if_unanswered(f"{part} {key}")
         answers = self._recording.get(part, {})
         if key not in answers:

@@ -1,1 +1,4 @@
-"""The judge of capacityd's promises. It knows what users were promised, and nothing of how capacityd keeps it."""
+"""The judge watches capacityd and its Node, and finds each broken promise.
+
+It knows the promises of docs/explanation.md. It does not know how capacityd keeps them.
+"""

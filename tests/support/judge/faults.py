@@ -1,4 +1,7 @@
-"""What is wrong with a Node, by what the machine has and by whose each key is. The condition must not be True then."""
+"""What is wrong with a Node, given the machine's readings and the owner of each key.
+
+While something is wrong, the condition must not be True. An entry is a resource, or its label (see node_view).
+"""
 
 from __future__ import annotations
 
@@ -28,12 +31,12 @@ class What(Enum):
 
 
 LASTING = frozenset({What.INCOMPLETE, What.NOT_OURS, What.UNKNOWN})
-"""What capacityd can't repair. It can only say so."""
+"""Faults that capacityd can't repair, but only report."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something is wrong with an entry; "": with all."""
+    """Something is wrong with an entry. The entry "" stands for all."""
 
     what: What
     entry: str = ""
@@ -87,17 +90,21 @@ def _of_resource(ghosts: Ghosts, node: Document | None, name: str, reading: Read
 
 
 def _of_unknown(ghosts: Ghosts, name: str, text: str | None) -> Iterator[Fault]:
+    """What is wrong with a resource whose reading is unknown. text: the stored number."""
     if ghosts.wanted(name) or name in ghosts.configuration.broken:
         yield Fault(What.UNKNOWN, name)
     published = ghosts.published.get(name, 0)
-    is_lost = text is None or (view.number(name, text) == 0 != published)
+    is_zeroed = text is not None and view.number(name, text) == 0 and published != 0
+    is_lost = text is None or is_zeroed
     if name in ghosts.ours and is_lost and ghosts.wanted(name):
         yield Fault(What.LOST, name)
 
 
 def _of_number(node: Document | None, name: str, reading: Quantity) -> Iterator[Fault]:
+    """What is wrong with a resource whose reading is a number."""
     quantity = view.published(node).get(name)
-    capacity, allocatable = (view.number(name, of.get(name)) for of in (view.stored(node), view.allocatable(node)))
+    capacity = view.number(name, view.stored(node).get(name))
+    allocatable = view.number(name, view.allocatable(node).get(name))
     if capacity != quantity:
         yield Fault(What.ANOTHER, name)
     elif allocatable != capacity:
@@ -109,7 +116,7 @@ def _of_number(node: Document | None, name: str, reading: Quantity) -> Iterator[
 
 
 def _of_gone(ghosts: Ghosts, node: Document | None, name: str) -> Iterator[Fault]:
-    """What is wrong with a key of ours that must go. What another writer has made of it may stay."""
+    """What is wrong with a key of capacityd's that must be removed. A number that another writer has set may stay."""
     text, quantity = view.stored(node).get(name), view.published(node).get(name)
     if text is None or view.number(name, text) in (ghosts.published.get(name), 0):
         if text is not None or quantity is not None:
@@ -119,7 +126,7 @@ def _of_gone(ghosts: Ghosts, node: Document | None, name: str) -> Iterator[Fault
 
 
 def _of_label(ghosts: Ghosts, node: Document | None, entry: str) -> Iterator[Fault]:
-    """What is wrong with the label of a resource that is right."""
+    """What is wrong with a label. Its resource has no fault."""
     text, listed = view.stored(node).get(entry), view.published(node)
     quantity = listed.get(view.resource_of(entry))
     if ghosts.wanted(entry) and quantity is not None:
@@ -134,6 +141,6 @@ def _of_label(ghosts: Ghosts, node: Document | None, entry: str) -> Iterator[Fau
 
 
 def may_fall(ghosts: Ghosts, name: str) -> bool:
-    """Whether the last pass's reading of an entry is less than what is published, and has been for lower_after."""
+    """Whether the readings of an entry have been lower than the published number for lower_after."""
     since = ghosts.lower_since.get(name)
     return since is not None and ghosts.at - since >= ghosts.lower_after(ghosts.at)

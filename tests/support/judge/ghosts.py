@@ -1,4 +1,7 @@
-"""What the judge remembers and capacityd does not see: whose each value is, and since when something is so."""
+"""The judge's memory of what has happened: who wrote each value, what capacityd owns, and since when.
+
+It is called the ghosts, because the program under test cannot see it. An entry is a resource, or its label (node_view).
+"""
 
 from __future__ import annotations
 
@@ -16,71 +19,71 @@ BOOT_SECONDS = 180.0
 
 
 _OF_THE_NODE = ("ours", "published", "written_by", "annotated_by_others")
-"""What is about the Node as it was, and so returns with a backup."""
+"""The attributes that belong to a state of the Node, and so return with a backup of the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """When a trouble was there, and the entries that it was about; none: it was about everything."""
+    """When a trouble began and ended, and the entries that it concerned. No entries: it concerned everything."""
 
     began: float
     ended: float
     entries: frozenset[str]
 
     def concerns(self, entry: str) -> bool:
-        """Whether it is about an entry, or about its resource; "": about anything."""
+        """Whether the trouble concerns an entry or its resource. "" stands for any entry."""
         about = {entry, view.resource_of(entry)}
         return not self.entries or not entry or not self.entries.isdisjoint(about)
 
 
 @dataclass
 class Ghosts:
-    """The judge's memory. Times are in seconds."""
+    """What the judge remembers. Times are in seconds. "Ours" means: capacityd's."""
 
     at: float = 0.0
     booted_at: float = -inf
     configuration: Configuration = field(default_factory=Configuration)
     readings: dict[str, Reading] = field(default_factory=dict)
-    """What the machine has."""
+    """The true readings of the machine."""
     given: dict[str, Reading] = field(default_factory=dict)
-    """What the last pass has read."""
+    """The readings that the last pass has got."""
     node: Document | None = None
     seen: list[Document | None] = field(default_factory=list)
-    """The Node as capacityd saw it last, and the times before."""
+    """The states of the Node that capacityd has seen, the last one at the end."""
     ours: set[str] = field(default_factory=set)
     """The entries that capacityd has created or adopted on this Node, and has not given up."""
     published: dict[str, int] = field(default_factory=dict)
-    """Entry -> number that capacityd wrote last."""
+    """The number that capacityd wrote last, by entry."""
     written_by: dict[str, Writer] = field(default_factory=dict)
-    """Entry -> who gave it its present value."""
+    """Who wrote the present value, by entry."""
     forgotten: set[str] = field(default_factory=set)
-    """The entries of ours that capacityd has forgotten, and has not found in the annotation since."""
+    """Our entries that capacityd has forgotten, and has not found again in the annotation."""
     orphaned: set[str] = field(default_factory=set)
-    """The entries of ours that were forgotten while the annotation did not list them, or the other way round."""
+    """Our entries that were at some time both forgotten and missing in the annotation."""
     annotated_by_others: set[str] = field(default_factory=set)
     """The entries that another writer has put into the annotation of this Node."""
     remembers: bool = False
     """Whether capacityd remembers what it has published on this Node."""
     believed: set[str] = field(default_factory=set)
-    """The entries that another writer had put into the annotation, and that capacityd did not remember then."""
+    """The entries that capacityd has read in the annotation from another writer, and did not know better."""
     lower_since: dict[str, float] = field(default_factory=dict)
-    """Entry -> since when each pass has read less than is published."""
+    """Since when each pass has read less than the published number, by entry."""
     plugins: frozenset[str] | None = frozenset()
     troubles: dict[Trouble, Span] = field(default_factory=dict)
-    """What is there now."""
+    """The present troubles."""
     ended: dict[Trouble, Span] = field(default_factory=dict)
-    """What has been there, the last time."""
+    """The last time of each trouble that has ended."""
     noticed: dict[str, float] = field(default_factory=dict)
-    """Entry -> when a change of it that no event had reported was last noticed."""
+    """When capacityd last noticed a change that no event had reported, by entry."""
     changed_at: float = -inf
-    """When the world changed the last time: the machine, the configuration, or the Node by another writer."""
+    """When the machine, the configuration, or the Node (by another writer) last changed."""
     overwritten: list[float] = field(default_factory=list)
-    """When others have changed what is capacityd's, the last times."""
+    """The last times at which others have changed the Node."""
     heard_at: float = -inf
-    """When the service last heard of an event."""
+    """When the service last received an event."""
     began_pass_at: float = -inf
     passes: list[float] = field(default_factory=list)
-    """When the last passes have read the machine."""
+    """The times at which the last passes have read the machine."""
     passes_with_write: list[float] = field(default_factory=list)
     """The times of the last passes that wrote the Node."""
     requests: list[float] = field(default_factory=list)
@@ -88,18 +91,21 @@ class Ghosts:
     _backup: dict[str, Any] = field(default_factory=dict)
 
     def lower_after(self, at: float) -> float:
-        """Seconds for which a reduction must hold at this time."""
+        """The seconds for which a reading must stay lower before the number may fall."""
         configuration = self.configuration
         is_boot = at - self.booted_at < BOOT_SECONDS
         return max(configuration.lower_after, configuration.lower_after_boot if is_boot else 0.0)
 
     def wanted(self, entry: str) -> Wanted | None:
-        """The configuration of an entry; None: it is not configured."""
+        """The configuration of an entry. None: the entry is not configured."""
         wanted = self.configuration.resources.get(view.resource_of(entry))
         return None if wanted is None or (view.is_label(entry) and not wanted.label) else wanted
 
     def reading(self, entry: str, readings: dict[str, Reading]) -> Reading:
-        """What decides about an entry: a resource that could not be read, or has an error, is unknown."""
+        """The reading that decides about an entry.
+
+        A resource with an error in the configuration is unknown. So is one that an unreadable file may configure.
+        """
         resource, configuration = view.resource_of(entry), self.configuration
         if resource in configuration.broken:
             return Unknown("an error in the configuration")
@@ -112,13 +118,13 @@ class Ghosts:
         return entry in (self.plugins or ())
 
     def may_write(self, entry: str) -> bool:
-        """Whether a key with a value may be changed: it is ours, or the configuration adopts it."""
+        """Whether capacityd may change a key that has a value: the key is ours, or the configuration adopts it."""
         wanted = self.wanted(entry)
         adopts = wanted is not None and wanted.adopt
         return not self.is_plugins(entry) and (entry in self.ours or adopts)
 
     def after(self, asks: Asks) -> Ghosts:
-        """What these ghosts become if the PATCH is stored as it is."""
+        """The judge's memory as it would be after the PATCH was stored unaltered."""
         then = replace(self, ours={*self.ours}, published={**self.published}, lower_since={**self.lower_since})
         for names in ("forgotten", "orphaned", "annotated_by_others", "believed"):
             setattr(then, names, {*getattr(self, names)})
@@ -152,17 +158,17 @@ class Ghosts:
                 self.noticed |= dict.fromkeys(known.entries, self.at)
 
     def was(self, trouble: Trouble, within: float) -> bool:
-        """Whether the trouble is there, or was within this number of seconds."""
+        """Whether the trouble is present, or has ended at most this number of seconds ago."""
         if trouble in self.troubles:
             return True
         return trouble in self.ended and self.at - self.ended[trouble].ended <= within
 
     def spans(self, entry: str) -> list[Span]:
-        """The troubles of an entry that have ended; "": all."""
+        """The ended troubles that concern an entry. "" stands for any entry."""
         return [span for span in self.ended.values() if span.concerns(entry)]
 
     def forget(self) -> None:
-        """capacityd forgets everything: also when it has written, and since when a reading is lower."""
+        """capacityd forgets everything, including the times of its writes and of lower readings."""
         self.remembers = False
         self.forgotten |= self.ours
         self.passes_with_write, self.lower_since = [], {}
@@ -175,9 +181,9 @@ class Ghosts:
             self.forgotten -= view.published(self.seen[-1]).keys()
 
     def ask(self) -> None:
-        """capacityd sends a PATCH. However many a pass sends, it counts once.
+        """capacityd sends a PATCH. All PATCHes of one pass count as one write.
 
-        While the API server fails, nobody knows which PATCHes are carried out, so all of them may be repeated.
+        While the API server fails, no PATCH counts: nobody knows which are stored, so capacityd may repeat them.
         """
         times = self.passes_with_write
         if Trouble.API not in self.troubles and (not times or times[-1] < self.began_pass_at):
@@ -185,7 +191,7 @@ class Ghosts:
             del times[:-20]
 
     def change(self, change: NodeIs, asked: Document | None) -> None:
-        """The Node changes. asked: what capacityd asked for, if it is capacityd that changes it."""
+        """The Node changes. asked: the Node that capacityd's PATCH should lead to. None: another writer's change."""
         node, before = change.node, self.node
         if view.uid(node) != view.uid(before):
             self._new_node(node)
@@ -223,7 +229,7 @@ class Ghosts:
         self.passes_with_write = []
 
     def _published(self, before: Document | None, asked: Document) -> None:
-        """capacityd has written."""
+        """capacityd's PATCH turns one Node into another. Notes which entries become ours, and which are given up."""
         old, new, listed = view.stored(before), view.stored(asked), view.published(asked)
         wrote = changed(old, new)
         for name, quantity in listed.items():
@@ -246,7 +252,7 @@ class Ghosts:
         self._note_lower()
 
     def _altered(self, ours: set[str], asked: dict[str, str], stored: dict[str, str]) -> None:
-        """A webhook has altered what capacityd asked for. What was capacityd's stays so, with the stored number."""
+        """A webhook has altered a PATCH. An altered entry stays ours, with the number that is stored."""
         for name in (ours | self.ours) & changed(asked, stored) & stored.keys():
             self.ours.add(name)
             self.published[name] = view.number(name, stored[name]) or 0
@@ -263,16 +269,17 @@ class Ghosts:
         self._annotated_by_others(before)
 
     def _annotated_by_others(self, expected: Document | None) -> None:
-        """Notes the entries of the annotation that another writer has put there. expected: the Node without them."""
+        """Notes the entries that another writer has put into the annotation. expected: the Node without them."""
         listed = view.published(expected)
-        self.annotated_by_others |= {n for n, q in view.published(self.node).items() if listed.get(n) != q}
+        now = view.published(self.node)
+        self.annotated_by_others |= {name for name, quantity in now.items() if listed.get(name) != quantity}
 
     def _note_orphans(self) -> None:
         listed = view.published(self.node)
         self.orphaned |= {name for name in self.forgotten if name not in listed}
 
     def _note_lower(self) -> None:
-        """Notes which entries the last pass read as less than published."""
+        """Notes of which entries the last pass has read less than the published number."""
         lower = {
             name: self.lower_since.get(name, self.began_pass_at)
             for name, quantity in self.published.items()
@@ -282,7 +289,7 @@ class Ghosts:
 
 
 def is_lower(reading: Reading, quantity: int) -> bool:
-    """Whether a reading is less than a published quantity. What is unknown is not."""
+    """Whether a reading is less than a published quantity. Absent is less, unknown is not."""
     if isinstance(reading, Quantity):
         return reading.value < quantity
     return isinstance(reading, Absent)

@@ -1,4 +1,4 @@
-"""The judge: takes observations one after the other, and reports the first promise that is broken."""
+"""The judge takes observations one after the other, and raises BrokenPromise at the first broken promise."""
 
 from __future__ import annotations
 
@@ -48,29 +48,29 @@ class BrokenPromise(AssertionError):
 
 
 class Judge:
-    """Judges one capacityd and its Node. observe() raises BrokenPromise.
+    """Judges one capacityd and its Node.
 
-    admitted: what excuses a breach. secrets: texts that not all users can read.
+    admitted: the exceptions that excuse a breach. secrets: texts that not all users may read.
     """
 
     def __init__(self, admitted: Sequence[Admitted] = ADMITTED, secrets: Iterable[str] = ()) -> None:
         self.ghosts = Ghosts()
         self.used: set[str] = set()
-        """The names of what has excused something."""
+        """The names of the exceptions that have excused a breach."""
         self.broken: BrokenPromise | None = None
-        """The first promise that was broken. Whoever called observe() may have swallowed the error."""
+        """The first broken promise. It is kept, because a caller of observe() may have swallowed the error."""
         self._admitted = admitted
         self._secrets = frozenset(secrets)
         self._asked: Document | None = None
         self._true_since: dict[Fault, float] = {}
+        """Since when the condition has been True in spite of each present fault."""
         self._last_seen: dict[Fault, float] = {}
         self._began: dict[Fault, float] = {}
         self._wrong_since: dict[Fault | None, float] = {}
-        """None: all is right, and the condition does not say so."""
+        """Since when each present fault has existed. None stands for a condition that is not True without a fault."""
 
     def observe(self, observation: Observation) -> None:
-        """Takes an observation. Raises BrokenPromise if it, or the time that has passed, breaks a promise, or if an
-        earlier one did."""
+        """Takes an observation. Raises BrokenPromise if a promise is broken, now or earlier."""
         if self.broken:
             raise self.broken
         self._time_passes(observation.at)
@@ -110,7 +110,7 @@ class Judge:
 
     @_take.register
     def _(self, change: NodeIs) -> None:
-        asked = self._asked or change.node  # who has not seen the PATCH takes it for what is stored
+        asked = self._asked or change.node  # without a PATCH that was seen, the stored Node counts as asked for
         self.ghosts.change(change, asked if change.by is Writer.CAPACITYD else None)
 
     @_take.register
@@ -158,7 +158,7 @@ class Judge:
 
     @_take.register
     def _(self, asks: Asks) -> None:
-        """Judges a PATCH, whether the API server denies or alters it or not."""
+        """Judges a PATCH, whatever the API server does with it."""
         ghosts, before, after = self.ghosts, asks.before, asks.after
         ghosts.ask()
         self._asked = after
@@ -178,14 +178,14 @@ class Judge:
             self._report(promises.quiet, promises.quiet(ghosts))
 
     def _time_passes(self, at: float) -> None:
-        """Judges what was so until now."""
+        """Judges the promises with a time limit."""
         ghosts = self.ghosts
         ghosts.at = max(ghosts.at, at)
         self._report(promises.true_only_while_right, promises.true_only_while_right(ghosts, self._true_since))
         self._report(promises.right_in_time, promises.right_in_time(ghosts, self._wrong_since))
 
     def _note_faults(self) -> None:
-        """Notes since when something is wrong, and since when the condition is True beside it."""
+        """Notes since when each fault exists, and since when the condition has been True in spite of it."""
         ghosts, configuration = self.ghosts, self.ghosts.configuration
         found = faults(ghosts, ghosts.node, ghosts.readings)
         keeps_condition = configuration.condition and not configuration.observe
@@ -204,9 +204,9 @@ class Judge:
         self._wrong_since = {fault: self._wrong_since.get(fault, ghosts.at) for fault in wrong}
 
     def _since(self, fault: Fault) -> float:
-        """Since when the condition has been True beside a fault. A repair that does not last does not count.
+        """Since when the condition has been True in spite of a fault. A short repair in between does not count.
 
-        Each reduction must hold for `lower_after`, so the next one begins anew.
+        A further reduction counts from its own beginning, because it must wait for `lower_after` again.
         """
         at = self.ghosts.at
         is_next_reduction = fault.what is What.LOWER and fault not in self._true_since
@@ -226,7 +226,7 @@ class Judge:
                 raise self.broken
 
     def _excused(self, promise: str, breach: Breach) -> float:
-        """The additional seconds for which what is admitted excuses a breach."""
+        """The additional seconds for which the admitted exceptions excuse a breach."""
         seconds = 0.0
         for admitted in self._admitted:
             if promise in admitted.promises and (more := admitted.excuses(self.ghosts, breach)):

@@ -1,6 +1,6 @@
-"""Reads what the judge needs from a Node's raw document. It shares no code with capacityd's own reading of Nodes.
+"""Reads what the judge needs from a Node's raw document, without capacityd's own code for reading Nodes.
 
-An entry is the name of a resource, or of its label: "label " and the resource. The annotation uses these names.
+An entry is a resource's name ("example.com/a") or its label ("label example.com/a"). The annotation uses these names.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def resource_of(entry: str) -> str:
 
 
 def uid(node: Document | None) -> str:
-    """The uid of a Node; "" if there is none."""
+    """The uid of a Node. "": there is no Node."""
     return str(node["metadata"].get("uid", "")) if node else ""
 
 
 def stored(node: Document | None) -> dict[str, str]:
-    """Entry -> text in capacity, or value of the label."""
+    """The text in capacity of each resource, and the value of each label, by entry."""
     if node is None:
         return {}
     labels = node["metadata"].get("labels") or {}
@@ -47,7 +47,7 @@ def stored(node: Document | None) -> dict[str, str]:
 
 
 def allocatable(node: Document | None) -> dict[str, str]:
-    """Resource -> text in allocatable."""
+    """The text in allocatable, by resource."""
     return {} if node is None else _part(node, "allocatable")
 
 
@@ -56,7 +56,7 @@ def _part(node: Document, name: str) -> dict[str, str]:
 
 
 def number(entry: str, text: str | None) -> int | None:
-    """The whole number in a stored text; None for any other text. A label is only matched as it is written."""
+    """The whole number in a stored text. None: another text, or no text. In a label, only plain digits are a number."""
     if text is None:
         return None
     found = whole_quantity(text)
@@ -70,7 +70,7 @@ def annotation(node: Document | None) -> str | None:
 
 
 def published(node: Document | None) -> dict[str, int]:
-    """Entry -> number in the annotation."""
+    """The number in the annotation, by entry."""
     return {name: n for name, n in (_content(node) or {}).items() if type(n) is int and "/" in name}
 
 
@@ -99,7 +99,7 @@ def is_true(node: Document | None) -> bool:
 
 
 def rest(node: Document) -> dict[str, Any]:
-    """The Node without what capacityd may change: numbers, labels, its two annotations and its condition."""
+    """The Node without the parts that capacityd may change: numbers, labels, its two annotations and its condition."""
     metadata = {key: value for key, value in node["metadata"].items() if key not in ("labels", "resourceVersion")}
     annotations = node["metadata"].get("annotations") or {}
     metadata["annotations"] = {k: v for k, v in annotations.items() if k not in (PUBLISHED, CONFIGURATION)}

@@ -1,6 +1,6 @@
-"""What the judge is told: a stream of observations in the order in which they happen.
+"""The observations that the judge is told, in the order in which they happen.
 
-All times are seconds on one clock that nobody sets and that no reboot resets.
+`at` is the time in seconds on a clock that nobody sets and that no reboot resets.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Writer(Enum):
 
 
 class Trouble(Enum):
-    """A cause that may keep the Node from being right, as a user would name it."""
+    """A cause that may keep the Node from being right, in a user's words."""
 
     API = "the Node can't be read or written"  # server, credentials, connection, or the Node is missing
     ALTERED = "a webhook alters what capacityd writes about itself"  # the annotation or the condition
@@ -65,7 +65,7 @@ class Configuration:
 
     @property
     def may_remove(self) -> bool:
-        """Whether what this configuration does not name may be removed."""
+        """Whether keys that this configuration does not name may be removed."""
         return self.complete and bool(self.resources or self.broken)
 
 
@@ -86,7 +86,7 @@ class Configured:
 
 @dataclass(frozen=True, slots=True)
 class MachineHas:
-    """What the machine has from now on, whether capacityd knows it or not."""
+    """The true readings of the machine from now on, whether capacityd knows them or not."""
 
     at: float
     readings: Mapping[str, Reading]
@@ -94,7 +94,7 @@ class MachineHas:
 
 @dataclass(frozen=True, slots=True)
 class PassReads:
-    """A pass reads the machine, and gets this."""
+    """A pass reads the machine, and gets these readings."""
 
     at: float
     readings: Mapping[str, Reading]
@@ -102,7 +102,7 @@ class PassReads:
 
 @dataclass(frozen=True, slots=True)
 class PluginsAre:
-    """The names that device plugins have registered; None: their list can't be read."""
+    """The names that device plugins have registered. None: the list can't be read."""
 
     at: float
     names: frozenset[str] | None
@@ -118,9 +118,9 @@ class Sees:
 
 @dataclass(frozen=True, slots=True)
 class Asks:
-    """capacityd sends a PATCH that would turn the Node into `after`, if nothing denied or altered it.
+    """capacityd sends a PATCH that would turn the Node from `before` into `after`.
 
-    is_part: whether it is a part of a PATCH that was denied, and leaves the condition to a later PATCH.
+    is_part: whether the PATCH repeats a part of a denied one, and leaves the condition to a later PATCH.
     """
 
     at: float
@@ -131,7 +131,7 @@ class Asks:
 
 @dataclass(frozen=True, slots=True)
 class NodeIs:
-    """The Node has changed; None: it does not exist."""
+    """The Node has changed. None: the Node does not exist."""
 
     at: float
     node: Document | None
@@ -147,7 +147,7 @@ class BacksUp:
 
 @dataclass(frozen=True, slots=True)
 class Restores:
-    """The Node becomes what it was at BacksUp, and with it whose each key is."""
+    """The Node becomes what it was at BacksUp. The owners of its keys become those of that time."""
 
     at: float
     node: Document | None
@@ -162,7 +162,7 @@ class Requests:
 
 @dataclass(frozen=True, slots=True)
 class Begins:
-    """A trouble begins, or is about other entries than before. entries: what it is about; empty: everything."""
+    """A trouble begins, or concerns other entries than before. No entries: the trouble concerns everything."""
 
     at: float
     trouble: Trouble
@@ -179,7 +179,7 @@ class Ends:
 
 @dataclass(frozen=True, slots=True)
 class Hears:
-    """The service hears of an event."""
+    """The service receives an event."""
 
     at: float
 
@@ -193,7 +193,7 @@ class Forgets:
 
 @dataclass(frozen=True, slots=True)
 class Remembers:
-    """A pass has ended well: capacityd remembers the keys that it has found in the annotation, or has put there."""
+    """A pass has succeeded. From now on capacityd remembers the keys in the annotation."""
 
     at: float
 

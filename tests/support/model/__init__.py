@@ -1,4 +1,4 @@
-"""A model of a machine, its Node and all that happens to them: the program is real, the world around it is not.
+"""A simulated world around the real program: a machine, its API server with the Node, and all that happens to them.
 
-Time is a number here. Files are real, in a temporary folder.
+Time is a number that the model increases. Files are real, in a temporary folder.
 """

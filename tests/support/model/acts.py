@@ -1,4 +1,4 @@
-"""What happens to a machine, its service and its files. Each act is a type; happens() lets it happen in a world."""
+"""The acts of a history: what happens to a machine, its service and its files in a simulated world (world.py)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tests.support.model.server import OURS
 from tests.support.model.world import SYNC, World
 
 COMPARED = 60.0
-"""Seconds between two comparisons of what is watched with what is there."""
+"""Seconds between two comparisons in which the service looks for changes that no event has reported."""
 
 
 class Act(Protocol):
-    """Something that happens."""
+    """Something that happens in a world."""
 
     def happens(self, world: World) -> None:
-        """Lets it happen. Time may pass."""
+        """Makes it happen. Time may pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,13 @@ class Waits:
 
 @dataclass(frozen=True, slots=True)
 class HardwareChanges:
-    """A reading changes. reason: the event that reports it; None: no event does."""
+    """A reading changes. reason: the kind of event that reports the change. None: no event."""
 
     name: str
     reading: Reading
     reason: PassReason | None = PassReason.DEVICES
     valid_for: float | None = None
-    """Seconds until the source of the reading is too old; None: it never is."""
+    """Seconds until the source of the reading is too old. None: there is no limit."""
 
     def happens(self, world: World) -> None:
         machine = world.machine
@@ -75,7 +75,7 @@ class HardwareFlaps:
 
 @dataclass(frozen=True, slots=True)
 class FileIsReplaced:
-    """Another file is in the place of a watched one, as after a mount over its folder. No event reports it."""
+    """A mount over its folder hides a watched file, and shows another one. No event reports this."""
 
     name: str
     reading: Reading
@@ -88,7 +88,7 @@ class FileIsReplaced:
 
 @dataclass(frozen=True, slots=True)
 class InotifyIsUsedUp:
-    """No file can be watched any more, or files can be watched again."""
+    """No file can be watched any more (used_up), or files can be watched again."""
 
     used_up: bool = True
 
@@ -129,7 +129,7 @@ class ClockIsSet:
 
 @dataclass(frozen=True, slots=True)
 class MachineReboots:
-    """The machine boots. zeroes: its kubelet sets capacity to 0, after the delay in seconds."""
+    """The machine reboots. Its kubelet starts after the delay in seconds. zeroes: the kubelet sets capacity to 0."""
 
     zeroes: bool = False
     delay: float = 0.4
@@ -159,7 +159,7 @@ class ServiceRestarts:
 
 @dataclass(frozen=True, slots=True)
 class WorkerIsKilled:
-    """The next worker is killed, while it publishes a change. point: the number of requests and files before."""
+    """The next worker is killed while it publishes a change. point: the number of kill points that it survives."""
 
     point: int
     name: str
@@ -172,7 +172,7 @@ class WorkerIsKilled:
 
 @dataclass(frozen=True, slots=True)
 class PluginListChanges:
-    """The kubelet's list of device plugins becomes readable or unreadable. reported: by an event."""
+    """The kubelet's list of device plugins becomes readable or unreadable. reported: whether an event reports it."""
 
     readable: bool
     reported: bool = True
@@ -185,7 +185,7 @@ class PluginListChanges:
 
 @dataclass(frozen=True, slots=True)
 class PluginComes:
-    """A device plugin registers. The kubelet's list has it at once, the Node later; synced: both at once."""
+    """A device plugin registers. The kubelet's list has its name at once, the Node later (synced: also at once)."""
 
     name: str
     count: int
@@ -202,7 +202,7 @@ class PluginComes:
 
 @dataclass(frozen=True, slots=True)
 class PluginLeaves:
-    """A device plugin's key becomes 0; the kubelet's list drops its name later."""
+    """A device plugin ends. Its key becomes 0 at once. The kubelet's list drops its name later."""
 
     name: str
 
@@ -214,7 +214,7 @@ class PluginLeaves:
 
 @dataclass(frozen=True, slots=True)
 class AllCausesEnd:
-    """All that keeps the Node from being right ends, mostly without an event. What others have written stays."""
+    """All troubles end, mostly without an event. Values that others have written stay."""
 
     def happens(self, world: World) -> None:
         world.end_causes()

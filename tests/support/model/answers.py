@@ -1,4 +1,4 @@
-"""What an API server answers, as the bytes of a real one, and how it applies patches."""
+"""The model API server's answers, in the bytes of a real one, and how it applies patches."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Rejected(Exception):
 def failure(
     code: int, message: str, causes: Sequence[Mapping[str, str]] = (), retry_after: float | None = None
 ) -> Answer:
-    """A Status with an error."""
+    """An answer with an error, as a Status object."""
     details = {"name": "n1", "kind": "nodes"} | ({"causes": causes} if causes else {})
     status = {"kind": "Status", "status": "Failure", "message": message, "details": details, "code": code}
     headers = {} if retry_after is None else {"Retry-After": f"{retry_after:.0f}"}
@@ -43,10 +43,10 @@ def failure(
 
 
 def apply(node: dict[str, Any], content_type: str, patch: Mapping[str, Any]) -> dict[str, Any]:
-    """The Node after a strategic merge patch of its status: maps are merged, null removes a key, and conditions are
-    merged by their type.
+    """The Node after a strategic merge patch of its status.
 
-    metadata.uid and metadata.resourceVersion are guards. Raises Rejected if one does not hold.
+    Maps are merged, null removes a key, and conditions are merged by their type. Raises Rejected if metadata.uid or
+    metadata.resourceVersion in the patch differs from the Node's.
     """
     assert content_type == STRATEGIC, content_type
     metadata = patch.get("metadata", {})

@@ -1,4 +1,4 @@
-"""The service's children as the service sees them, in this process: a worker, and the watcher."""
+"""The service's worker and watcher in this process, in place of child processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.support.model.service import ModelService
 
 WORKER_TAKES = 0.1
-"""Seconds."""
+"""Seconds from a job until its messages arrive."""
 PAUSE = 4.0
 """Seconds until the watcher connects again."""
 SIGN_PERIOD = 60.0
@@ -26,7 +26,7 @@ SIGN_PERIOD = 60.0
 
 
 class ModelChild(ChildProcess):
-    """A child without a process. Subclasses write lines."""
+    """A child without a process. Subclasses write the lines that the service reads."""
 
     def __init__(self, service: ModelService) -> None:
         self.service = service
@@ -37,7 +37,7 @@ class ModelChild(ChildProcess):
         self._ends = False
 
     def register(self, poll: select.poll) -> None:
-        """Nothing is polled: has_output says what a poll would."""
+        """Nothing is polled. has_output replaces poll()."""
 
     def fileno(self) -> int:
         return self.pid
@@ -46,7 +46,7 @@ class ModelChild(ChildProcess):
         """The child reads nothing."""
 
     def flush(self) -> None:
-        """Everything was sent at once."""
+        """Does nothing: send() sends at once."""
 
     @property
     def has_output(self) -> bool:
@@ -62,14 +62,14 @@ class ModelChild(ChildProcess):
         self.service.remove_child(self)
 
     def write(self, *lines: bytes, end: bool = False) -> None:
-        """Writes lines, and ends."""
+        """Writes lines. end: whether the child ends then."""
         if not self.is_killed:
             self._lines += lines
             self._ends = end
 
 
 class ModelWorker(ModelChild):
-    """A worker. It does its job at once, and answers a moment later."""
+    """A worker. It does its job at once, and its messages arrive a moment later."""
 
     def send(self, line: bytes) -> None:
         service = self.service
@@ -83,20 +83,22 @@ class ModelWorker(ModelChild):
 
 
 class ModelWatcher(ModelChild):
-    """The watcher: each event reaches it after a delay, a connection may end or hang, and the next one begins with the
-    Node as it is. So the watcher may be late, but it learns the end state."""
+    """The watcher. Each change of the Node reaches it after a delay. A connection may end or hang.
+
+    A new connection begins with the present Node. So the watcher may be late, but it learns the last state.
+    """
 
     def __init__(self, service: ModelService) -> None:
         super().__init__(service)
-        self._connection = 0  # counts the connections; events of an earlier one are dropped
+        self._connection = 0  # the number of the connection; events of earlier connections are dropped
         self._hangs = False
         self._is_connected = False
-        self._arrives_at = 0.0  # when the last event on its way arrives: events keep their order
+        self._arrives_at = 0.0  # when the last event arrives that is on its way; later ones arrive after it
         self._last: WatcherMessage | None = None
         service.server.listeners.append(self._on_change)
 
     def send(self, line: bytes) -> None:
-        """It gets what to watch."""
+        """The watcher gets its target, and connects."""
         self._connect()
         self._show_life()
 
@@ -107,12 +109,12 @@ class ModelWatcher(ModelChild):
 
     @property
     def hangs(self) -> bool:
-        """Whether its connection is dead, and it does not know."""
+        """Whether the connection is dead without the watcher's knowledge."""
         return self._hangs
 
     @property
     def is_connected(self) -> bool:
-        """Whether it watches the Node, or seems to."""
+        """Whether the watcher watches the Node, or seems to (its connection may hang)."""
         return self._is_connected
 
     def cut(self, pause: float) -> None:
@@ -123,17 +125,17 @@ class ModelWatcher(ModelChild):
         self._later(pause, self._connect)
 
     def hang(self, seconds: float) -> None:
-        """Nothing arrives any more. After this time, the connection ends, unless the service has ended the watcher."""
+        """Nothing arrives any more. The connection ends after this time, if the watcher still runs."""
         self._hangs = self._is_connected
         self._later(seconds, self.end_hang)
 
     def end_hang(self) -> None:
-        """The connection ends if it hangs."""
+        """Ends a connection that hangs."""
         if self._hangs:
             self.cut(0.0)
 
     def _show_life(self) -> None:
-        """Writes an empty line again and again: for a bookmark, or during a pause."""
+        """Writes an empty line (a sign of life) again and again."""
         if not self._hangs:
             self.write(b"")
         if not self.is_killed:
@@ -148,6 +150,7 @@ class ModelWatcher(ModelChild):
         self._is_connected = self._hangs = False
 
     def _later(self, seconds: float, happens: Callable[[], None]) -> None:
+        """Calls a function after some seconds, if the connection is still the same."""
         connection = self._connection
         self.service.world.later(seconds, lambda: happens() if connection == self._connection else None)
 

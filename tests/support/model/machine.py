@@ -29,17 +29,17 @@ class Machine:
     """The readings by resource. A configured resource without a reading is absent."""
     uptime: float = 20.0
     booted: float = EPOCH
-    """The time of the boot in seconds since the epoch, by the machine's clock."""
+    """When the machine booted: seconds since the epoch, by the machine's clock."""
     earlier: float = 0.0
-    """Seconds on the judge's clock at the boot."""
+    """The judge's clock at the boot, in seconds."""
     suspended: float = 0.0
-    """Seconds for which the machine was suspended since its boot."""
+    """How long the machine has been suspended since its boot, in seconds."""
     device_plugins: set[str] = field(default_factory=set)
     plugins_readable: bool = True
     kill_at: int | None = None
-    """The point at which the next worker is killed: the number of requests and files before it."""
+    """The kill point at which the next worker is killed. There is one before and after each request and file."""
     expires_at: dict[str, float] = field(default_factory=dict)
-    """Name -> when the source of its reading becomes too old, without an event."""
+    """When the source of a reading becomes too old, by resource. No event reports it."""
 
     def __post_init__(self) -> None:
         self.points = 0
@@ -49,7 +49,7 @@ class Machine:
 
     @property
     def steady(self) -> float:
-        """Seconds on the judge's clock."""
+        """The judge's clock, in seconds."""
         return self.earlier + self.uptime
 
     @property
@@ -59,7 +59,7 @@ class Machine:
 
     @property
     def plugins(self) -> frozenset[str] | None:
-        """The names in the kubelet's list of device plugins; None if the list can't be read."""
+        """The names in the kubelet's list of device plugins. None: the list can't be read."""
         return frozenset(self.device_plugins) if self.plugins_readable else None
 
     def probe(self) -> dict[str, Reading]:
@@ -74,14 +74,14 @@ class Machine:
         return replace(reading, valid_for=left) if (left := expires_at - self.uptime) > 0 else Unknown("too old")
 
     def set_reading(self, name: str, reading: Reading, valid_for: float | None = None) -> None:
-        """Changes a reading. valid_for: seconds until its source is too old; None: no limit."""
+        """Changes a reading. valid_for: seconds until its source is too old. None: there is no limit."""
         self.readings[name] = reading
         self.expires_at.pop(name, None)
         if valid_for is not None:
             self.expires_at[name] = self.uptime + valid_for
 
     def reboot(self) -> None:
-        """The machine boots again. /run is empty."""
+        """The machine reboots. /run is empty then."""
         self.expires_at = {name: at - self.uptime - BOOT_LASTS for name, at in self.expires_at.items()}
         self.booted += self.uptime + BOOT_LASTS
         self.earlier += self.uptime + BOOT_LASTS - FIRST_UPTIME
@@ -105,7 +105,7 @@ def configuration(
     *,
     complete: bool = True,
 ) -> Config:
-    """A configuration with these names. For the broken resources, only the names can be read."""
+    """A configuration of these resources. The broken ones have an error, so only their names are known."""
     return Config(
         resources=tuple(
             Resource(name, "static", (), adopt=name in adopt, label=name in labelled) for name in sorted(names - broken)
@@ -117,7 +117,7 @@ def configuration(
 
 
 def for_judge(config: Config) -> Configuration:
-    """The configuration as the judge knows it."""
+    """The configuration in the judge's form."""
     settings = config.settings
     return Configuration(
         {resource.name: Wanted(resource.adopt, resource.label) for resource in config.resources},

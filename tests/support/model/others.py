@@ -1,4 +1,4 @@
-"""What others do: other writers of the Node, the API server and its policies, the connection, another capacityd."""
+"""The acts of others in a history: other writers of the Node, the API server, the connection, another capacityd."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.model.world import SYNC, World
 
 
 class ByOthers:
-    """An act of others that may also happen just before a PATCH."""
+    """A mark for acts that may also happen just before a PATCH arrives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class OtherWrites(ByOthers):
 
 @dataclass(frozen=True, slots=True)
 class OtherWritesAllocatable(ByOthers):
-    """Another writer sets or removes a key of allocatable. reverted: by the kubelet's next report."""
+    """Another writer sets or removes a key of allocatable. reverted: whether the kubelet's next report reverts it."""
 
     name: str
     value: str | None
@@ -65,7 +65,7 @@ class AnnotationIsLostWithAValue(ByOthers):
 
 @dataclass(frozen=True, slots=True)
 class ConditionIsAdded(ByOthers):
-    """Another writer adds a condition, of capacityd's type if there is none."""
+    """Another writer adds a condition: of capacityd's type, if the Node has none yet (ours), or of another type."""
 
     ours: bool = True
 
@@ -97,7 +97,7 @@ class NodeIsDeleted(ByOthers):
 
 @dataclass(frozen=True, slots=True)
 class NodeIsRegisteredAnew(ByOthers):
-    """The Node is deleted, and a starting kubelet creates it again. key: another writer sets it to its old value."""
+    """The Node is deleted, and a starting kubelet creates it again. key: another writer restores its old value."""
 
     key: str = ""
 
@@ -119,7 +119,7 @@ class KubeletZeroes(ByOthers):
 
 @dataclass(frozen=True, slots=True)
 class KubeletRestarts(ByOthers):
-    """The kubelet restarts and, after the delay in seconds, reports. zeroes: sets capacity to 0."""
+    """The kubelet restarts, and reports after the delay in seconds. zeroes: it also sets capacity to 0."""
 
     zeroes: bool = False
     delay: float = 0.0
@@ -130,7 +130,7 @@ class KubeletRestarts(ByOthers):
 
 @dataclass(frozen=True, slots=True)
 class BecomesUnhealthy:
-    """From now on a kubelet reports another allocatable for these resources."""
+    """From now on the kubelet reports this allocatable for these resources."""
 
     names: frozenset[str]
     allocatable: str = "0"
@@ -141,7 +141,7 @@ class BecomesUnhealthy:
 
 @dataclass(frozen=True, slots=True)
 class JustBeforeAPatch:
-    """An act of others comes just before a PATCH, with which the machine publishes a change."""
+    """The machine publishes a change, and an act of others comes just before its PATCH arrives."""
 
     act: Act
     publishes: HardwareChanges
@@ -153,7 +153,7 @@ class JustBeforeAPatch:
 
 @dataclass(frozen=True, slots=True)
 class SameIsPublishedByAnother:
-    """Another writer creates a key with the same number just before capacityd. lost: the next GET fails."""
+    """Another writer creates a key just before capacityd, with the same number. lost: the next GET gets no answer."""
 
     name: str
     quantity: int
@@ -181,7 +181,7 @@ class ClusterIsBackedUp:
 
 @dataclass(frozen=True, slots=True)
 class ClusterIsRestored:
-    """The cluster is restored from its backup, and all connections end. pause: seconds until the next ones."""
+    """The cluster is restored from its backup, and all connections end. pause: seconds until the next connection."""
 
     pause: float = 0.5
 
@@ -207,7 +207,7 @@ class WatchIsCut:
 
 @dataclass(frozen=True, slots=True)
 class WatchHangs:
-    """The watch is dead, but open, for some seconds."""
+    """For some seconds nothing arrives on the watch, but it stays open."""
 
     seconds: float
 
@@ -227,7 +227,7 @@ class WatchRepeats:
 
 @dataclass(frozen=True, slots=True)
 class WatchLags:
-    """From now on each event takes some seconds."""
+    """From now on each event of the watch arrives some seconds late."""
 
     seconds: float
 
@@ -237,7 +237,7 @@ class WatchLags:
 
 @dataclass(frozen=True, slots=True)
 class WatchIsForbidden:
-    """The Node can't be watched any more, or it can again."""
+    """The Node can't be watched any more, or it can be watched again (possible)."""
 
     possible: bool = False
 
@@ -252,7 +252,10 @@ class WatchIsForbidden:
 
 @dataclass(frozen=True, slots=True)
 class ServerFails:
-    """The API server answers every request with this fault; "": it works. lost_answers, lost_requests: of PATCHes."""
+    """The API server answers every request with this fault (a key of FAULTS, or "unreachable"; "" ends the fault).
+
+    lost_answers, lost_requests: how many answers to PATCHes, and how many PATCHes, get lost.
+    """
 
     fault: str = ""
     lost_answers: int = 0
@@ -299,7 +302,7 @@ class WebhookAlters:
 
 @dataclass(frozen=True, slots=True)
 class OtherCapacitydStarts:
-    """Another machine's capacityd has the same identity, and the same readings except for this one."""
+    """A capacityd on another machine has the same identity. Its readings are the same, except for this one."""
 
     name: str
     reading: Reading

@@ -1,6 +1,6 @@
-"""A model of an API server: a Node, admission of writes to its status, faults on cue, and the Node's other writers.
+"""A model of an API server with one Node. The Node's other writers, policies, webhooks and faults act on demand.
 
-It takes requests as HTTP has them, and answers with the status and the text of a real API server.
+A request has an HTTP method and a path. The answers have the status and the text of a real API server.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ NAMES = (*OURS, THEIRS)
 LABELS = tuple(map(view.label, NAMES))
 NODE = "/api/v1/nodes/n1"
 SECRET = "hidden-by-its-owner"
-"""A text in the Node that not all users of the machine can read."""
+"""A text in the Node that not all users of the machine may read."""
 
 FAULTS = {"busy": 429, "denied": 401, "rejected": 400}
-"""What the API server responds to every request. Another fault: "unreachable"."""
+"""The HTTP status of every response during a fault. During the fault "unreachable", no response arrives."""
 
 Document = dict[str, Any]
 
@@ -34,7 +34,7 @@ Document = dict[str, Any]
 class ModelServer:
     """The API server and its Node.
 
-    capacity: the Node's capacity beside cpu whenever the Node is registered. None: no Node is registered yet.
+    capacity: the Node's capacity (besides cpu) when it is registered. None: no Node is registered at first.
     """
 
     def __init__(self, capacity: Mapping[str, str] | None = None) -> None:
@@ -43,17 +43,17 @@ class ModelServer:
         self.denies: tuple[Denies, ...] = ()
         self.alters: tuple[Alters, ...] = ()
         self.fault = ""
-        """A key of FAULTS, or "unreachable". Empty: the server answers every request."""
+        """A key of FAULTS, or "unreachable". "": the server works."""
         self.retry_after = 20.0
         """The Retry-After in seconds with each fault."""
         self.lost_answers = 0
-        """The number of answers to PATCHes that get lost."""
+        """How many of the next answers to PATCHes get lost."""
         self.lost_gets = 0
-        """The number of answers to GETs that get lost."""
+        """How many of the next answers to GETs get lost."""
         self.lost_requests = 0
-        """The number of PATCHes that never arrive."""
+        """How many of the next PATCHes never arrive."""
         self.before_patch: list[Callable[[], None]] = []
-        """What other writers do just before a PATCH arrives. Each PATCH takes one."""
+        """What other writers do just before the next PATCHes arrive: one call for each PATCH."""
         self.loses_events = False
         """Whether creating some Events fails."""
         self.requester = Writer.CAPACITYD
@@ -63,9 +63,9 @@ class ModelServer:
         self.on_patch: Callable[[Document, Document, bool], None] = lambda *_: None
         """Called before admission, with the Node before and after a PATCH, and whether it contains conditions."""
         self.on_answer: Callable[[Document | None], None] = lambda _: None
-        """Called with the Node in each answer; None: it does not exist."""
+        """Called with the Node of each answer. None: the Node does not exist."""
         self.listeners: list[Callable[[Writer], None]] = []
-        """Each is called after each change of the Node, with who has made it."""
+        """Called after each change of the Node, with its writer."""
         self._versions = self._uids = 0
         self._backup: tuple[Document | None, int] | None = None
         if capacity is not None:
@@ -127,7 +127,7 @@ class ModelServer:
             self._changed(Writer.OTHER)
 
     def make_allocatable(self, otherwise: Mapping[str, str]) -> None:
-        """A kubelet copies capacity to allocatable, but sets some resources otherwise."""
+        """A kubelet copies capacity to allocatable, except for the numbers in `otherwise`."""
         if self.document is not None:
             allocatable = self.capacity | {name: text for name, text in otherwise.items() if name in self.capacity}
             if allocatable != self.allocatable:
@@ -141,7 +141,7 @@ class ModelServer:
             self._changed(Writer.OTHER)
 
     def change_condition(self, changes: Mapping[str, str] | None) -> None:
-        """Another writer changes capacityd's condition; None: removes it."""
+        """Another writer changes capacityd's condition. None: it removes the condition."""
         if self.document is not None:
             every = self.document["status"]["conditions"]
             kept = [c for c in every if c["type"] != view.CONDITION or changes is not None]
@@ -155,11 +155,11 @@ class ModelServer:
         self._notify(Writer.OTHER)
 
     def back_up(self) -> None:
-        """Keeps the Node as it is, for restore()."""
+        """Saves the Node for restore()."""
         self._backup = copy.deepcopy(self.document), self._versions
 
     def restore(self) -> None:
-        """The cluster is restored from its backup: the Node and its version are those of an earlier time."""
+        """The Node and the server's version become those of the last back_up()."""
         if self._backup:
             self.document, self._versions = copy.deepcopy(self._backup[0]), self._backup[1]
             self._notify(Writer.OTHER)
@@ -234,6 +234,7 @@ class ModelServer:
         return failure(404, 'nodes "n1" not found') if self.document is None else _ok(self.document)
 
     def _lose(self, what: str) -> None:
+        """Raises Unreachable if a message is to be lost. what: the attribute that counts these messages."""
         if left := getattr(self, what):
             setattr(self, what, left - 1)
             raise Unreachable

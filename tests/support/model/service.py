@@ -1,4 +1,4 @@
-"""The real service on a model of a machine. It never waits: whoever owns the time calls attend() when it is due."""
+"""The real service on a model of a machine. It never waits: the world calls attend() when something is due."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ if TYPE_CHECKING:
 
 _SIGNALS, _SOURCES = 1, 2  # file descriptors that are not polled
 _TURNS = 1000
-"""How often the service may act at one time. More is a loop without an end."""
+"""How often the service may act without time passing. More would mean an endless loop."""
 _LATE = 0.001
-"""Seconds that a wait takes longer, so that the time has come."""
+"""Seconds by which each wait is longer than asked for, so that rounding never ends it too early."""
 FILE = "/watched/number"
 
 
 class ModelSources(EventSources):
-    """The machine's events. hear() sends one."""
+    """The machine's events. ModelService.hear() sends one."""
 
     def __init__(self) -> None:
         self.heard: set[PassReason] = set()
         self.found: set[PassReason] = set()
-        """What the comparison of each minute finds."""
+        """The changes that the next comparison (one a minute) will find."""
         self.used_up = False
         """Whether files can't be watched, so that each comparison starts a pass."""
 
     def watch(self, config: ServiceConfig) -> None:
-        """All that is configured is heard of."""
+        """Does nothing: the model sends the events that matter."""
 
     def watch_credentials(self, files: Collection[str]) -> set[PassReason]:
         return set()
@@ -94,7 +94,7 @@ class ModelService:
     def __init__(self, world: World, machine: Machine, seed: int, writer: Writer = Writer.CAPACITYD) -> None:
         self.world, self.machine, self.writer = world, machine, writer
         self.watch_delay = 0.0
-        """Seconds until the watcher sees a change, for example behind a proxy."""
+        """Seconds until the watcher sees a change of the Node."""
         self.can_watch = True
         """Whether the API server lets the Node be watched."""
         self.killed_pids: set[int] = set()
@@ -111,12 +111,12 @@ class ModelService:
 
     @property
     def files(self) -> Mapping[str, PassReason]:
-        """The files to be watched."""
+        """The files that the service has to watch."""
         return {FILE: PassReason.FILE}
 
     @property
     def watcher(self) -> ModelWatcher | None:
-        """The watcher; None: it is not running."""
+        """The watcher. None: no watcher runs."""
         return next((child for child in self._children if isinstance(child, ModelWatcher)), None)
 
     @property
@@ -187,7 +187,7 @@ class ModelService:
         ready = {child.fileno() for child in self._children if child.has_output}
         ready |= {_SOURCES} if self.sources.heard else set()
         ready |= {_SIGNALS} if self._signals.sent else set()
-        self._is_due = bool(ready)  # what it does now may set another deadline
+        self._is_due = bool(ready)  # then the service acts, and may set another deadline
         self._wakes_at = self._monotonic + seconds + _LATE
         return ready
 
@@ -212,7 +212,7 @@ class ModelService:
     # What its workers do
 
     def run_pass(self, line: bytes) -> tuple[list[bytes], bool]:
-        """Runs a worker with the job in this line. Returns what it writes, and whether it was killed."""
+        """Runs a worker with the job in this line. Returns its output, and whether it was killed."""
         server = self.server
         self.passes += 1
         server.requester = self.writer

@@ -1,7 +1,7 @@
-"""The shortest histories of each kind: a machine publishes, then a cause meets a change.
+"""The shortest histories of each kind. In each, a machine publishes, then one cause meets one change of a reading.
 
-The order is fixed: the causes of a kind take turns, each with the next change. So the first histories contain every
-cause, and with enough histories every cause meets every change.
+A cause is what may keep the change from being published: a denial, another writer, a killed worker. The causes of a
+kind take turns, each with the next change. So all histories of a kind together combine every cause with every change.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ POINTS = 12
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A change of what a machine has."""
+    """A change of the machine's numbers."""
 
     before: _Numbers
     after: _Numbers
@@ -35,7 +35,7 @@ class _Change:
     """The resource that changes."""
 
     def acts(self) -> list[HardwareChanges]:
-        """The acts of the change; the last one is about the name."""
+        """The acts of the change. The last act changes the resource `name`."""
         names = [n for n in self.after if n != self.name and self.before.get(n) != self.after[n]]
         return [HardwareChanges(name, _reading(self.after[name])) for name in (*names, self.name)]
 
@@ -49,7 +49,7 @@ _CHANGES = (
 )
 
 Cause = Callable[[HardwareChanges], Sequence[Act]]
-"""The acts of a cause, with a change of the name that it concerns."""
+"""A function that combines a cause with the change that it meets. It returns the acts of both."""
 
 
 def _reading(number: int | None) -> Reading:
@@ -57,12 +57,12 @@ def _reading(number: int | None) -> Reading:
 
 
 def _first(*acts: Act) -> Cause:
-    """The acts come before the change."""
+    """These acts come before the change."""
     return lambda change: [*acts, change]
 
 
 def _just_before(act: Act) -> Cause:
-    """The act comes just before the PATCH of the change."""
+    """This act comes just before the PATCH that publishes the change arrives."""
     return lambda change: [JustBeforeAPatch(act, change)]
 
 
@@ -75,15 +75,17 @@ def _altered(alters: Alters) -> Cause:
 
 
 def _killed(point: int) -> Cause:
+    """The worker that publishes the change is killed at this point."""
     return lambda change: [WorkerIsKilled(point, change.name, change.reading)]
 
 
 def _instead(*acts: Act) -> Cause:
+    """These acts take the place of the change."""
     return lambda _: acts
 
 
 def _denials(name: str) -> Sequence[Cause]:
-    """All ways to deny: a webhook with any code, a policy with its three codes, and denials without a reason."""
+    """Denials in every form: a webhook's with any code, a policy's with its three codes, and those without a reason."""
     webhook = (400, 401, 403, 404, 409, 410, 413, 422, 429, 451, 500, 503, 504, 599)
     ways = {"webhook": webhook, "policy": (403, 413, 422), "opaque": (409, 422)}
     return [_denied(Denies(name, code, kind)) for kind, codes in ways.items() for code in codes]
@@ -160,7 +162,7 @@ KINDS = tuple(_CAUSES)
 
 
 def histories(kind: str) -> Sequence[Sequence[tuple[Act, float]]]:
-    """All histories of a kind: acts, each with the seconds after it."""
+    """All histories of a kind. Each act is followed by a pause in seconds."""
     causes = _CAUSES[kind]
     results = []
     for turn in range(len(_CHANGES)):

@@ -1,6 +1,6 @@
-"""Runs the real worker in this process: a job comes in as a line, and its messages go out as lines.
+"""Runs the real worker in this process. It gets its job as a line, and returns its messages as lines.
 
-What the worker finds on the machine, and how it sends requests, is the model's. Its files are real.
+The model gives it the readings, and answers its requests. Its files are real.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ACCESS = ClusterAccess("kubeconfig", "https://server")
 
 
 def check(machine: Machine, files: Mapping[str, PassReason]) -> list[bytes]:
-    """The answer to the job that checks the configuration. files: to be watched."""
+    """The messages of a worker that checks the configuration. files: those that the service has to watch."""
     service = ServiceConfig(files=files, resync=machine.config.settings.resync)
     return [json.dumps(encode_variant(CheckResult(service, configuration_errors=machine.config.errors()))).encode()]
 
@@ -48,7 +48,7 @@ def is_check(line: bytes) -> bool:
 
 
 def has_failed(lines: list[bytes]) -> bool:
-    """Whether a pass has failed that has written these lines."""
+    """Whether these lines are the messages of a failed pass."""
     messages = [decode_variant(Message, parse(line)) for line in lines]
     return any(isinstance(message, PassResult) and message.error != "" for message in messages)
 
@@ -118,12 +118,12 @@ class ModelJob(PassJob):
         self.sent.append(message)
 
     def log(self, entries: Iterable[JournalEntry]) -> None:
-        """There is no journal, but the entries are made."""
+        """Logs nothing, but makes all entries."""
         assert all(entry.message for entry in entries)
 
 
 class ModelNode(ApiNode):
-    """The Node on the model of an API server. Any machine may have it."""
+    """The Node on the model of an API server. It does not check to which machine the Node belongs."""
 
     def __init__(self, server: ModelServer, machine: Machine, cache: CredentialsCache) -> None:
         super().__init__(None, None, node.Machine("n1", machine_id=None), cache)
@@ -163,8 +163,7 @@ class ModelClient(Client):
 
 @contextmanager
 def _kill_points_at_files(machine: Machine) -> Iterator[None]:
-    """Inside the with block, a worker may be killed before and after it replaces a file, and nothing waits for a
-    disk."""
+    """Makes kill points before and after each replacement of a file. Nothing waits for a disk."""
     replace_file, fsync = os.replace, os.fsync
 
     def replace(*paths: Any) -> None:

@@ -1,4 +1,7 @@
-"""All that surrounds a machine: time, the kubelet, device plugins, other machines' agents. It tells the judge of it."""
+"""A simulated world: a machine with the real service, and its time, kubelet, device plugins and API server.
+
+The world tells a judge (tests/support/judge) all that happens.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from tests.support.model.server import OURS, SECRET, ModelServer
 from tests.support.model.service import ModelService
 
 SYNC = 10.0
-"""Seconds until the kubelet has written a device plugin's report, and has copied capacity to allocatable."""
+"""Seconds until the kubelet writes the counts of device plugins, and copies capacity to allocatable."""
 REPORT = 300.0
 """Seconds between two heartbeats of the Ready condition."""
 
@@ -35,17 +38,17 @@ class World:
         self.machine = Machine(folder, first)
         self.server = ModelServer()
         self.unheard: dict[str, float] = {}
-        """Name -> until when the service need not know its reading, which has changed without an event."""
+        """Readings that have changed without an event. Value: until when the service need not notice the change."""
         self.unhealthy: dict[str, str] = {}
-        """Name -> what the kubelet makes allocatable instead of the capacity."""
+        """The numbers that the kubelet writes into allocatable in place of the capacity, by resource."""
         self.plugins: dict[str, int] = {}
-        """The device plugins that report: name -> number of devices."""
+        """The number of devices that a device plugin reports, by resource."""
         self.others: list[ModelService] = []
         """Services on other machines that write the same Node."""
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._entries = self._kubelet_starts = self._others_started = 0
         self._patches = 0  # how many PATCHes the pass has sent since its last GET
-        self._attempts = 0  # how many it has sent in all
+        self._attempts = 0  # how many PATCHes the pass has sent in all
         self._shown = ""
         self._restores = False
         self._plugins: frozenset[str] | None = frozenset()
@@ -67,7 +70,7 @@ class World:
         return self.machine.uptime
 
     def later(self, seconds: float, happens: Callable[[], None]) -> None:
-        """Puts an action on the agenda."""
+        """Makes an action happen after some seconds."""
         self._entries += 1
         heapq.heappush(self._agenda, (self.machine.steady + seconds, self._entries, happens))
 
@@ -123,11 +126,11 @@ class World:
             self._tell(observations.MachineHas(steady, readings))
 
     def _troubles(self) -> dict[Trouble, frozenset[str]]:
-        """What is there now, and the entries that it is about; none: everything."""
+        """The present troubles, and the entries that each concerns. No entries: the trouble concerns everything."""
         server, machine, service = self.server, self.machine, getattr(self, "service", None)
         lost = server.lost_answers or server.lost_gets or server.lost_requests
         fails = any(denies.code >= 500 for denies in server.denies)
-        everything = {
+        of_everything = {
             Trouble.API: server.fault or lost or fails or server.document is None or machine.kill_at is not None,
             Trouble.ALTERED: any(alters.is_about_itself for alters in server.alters),
             Trouble.DEAD_WATCH: service is not None and service.watcher is not None and service.watcher.hangs,
@@ -136,15 +139,15 @@ class World:
             Trouble.STOPPED: service is None or not service.has_passed,
             Trouble.WATCH: service is None or not service.is_watching,
         }
-        some = {
+        of_some_entries = {
             Trouble.DENIED: {d.name for d in server.denies}
             | {alters.key for alters in server.alters if not alters.is_about_itself},
             Trouble.SOURCES: {name for name, until in self.unheard.items() if machine.uptime <= until},
             Trouble.UNHEALTHY: {*self.unhealthy},
             Trouble.UNREADABLE: {n for n, reading in machine.probe().items() if isinstance(reading, Unknown)},
         }
-        found = {trouble: frozenset[str]() for trouble, is_there in everything.items() if is_there}
-        return found | {trouble: frozenset(entries) for trouble, entries in some.items() if entries}
+        found = {trouble: frozenset[str]() for trouble, is_there in of_everything.items() if is_there}
+        return found | {trouble: frozenset(entries) for trouble, entries in of_some_entries.items() if entries}
 
     def _tell(self, observation: Observation) -> None:
         self.judge.observe(observation)
@@ -185,7 +188,7 @@ class World:
             self._tell(observations.Requests(self.machine.steady))
 
     def pass_ends(self, service: ModelService, *, killed: bool, failed: bool) -> None:
-        """A pass has ended, has failed, or was killed. After a PATCH without an answer, nothing is remembered."""
+        """A pass has ended, has failed, or was killed. capacityd forgets everything after a PATCH without an answer."""
         if service is not self.service:
             return
         if killed or (failed and self._patches and self.judge.ghosts.was(Trouble.API, 0.0)):
@@ -199,7 +202,7 @@ class World:
         self.look()
 
     def hear(self, *reasons: PassReason) -> None:
-        """The service hears of events of the machine."""
+        """The service receives events of the machine."""
         self.unheard.clear()
         self.look()
         self._tell(observations.Hears(self.machine.steady))
@@ -230,14 +233,14 @@ class World:
 
     def suspend(self, seconds: float) -> None:
         """The machine sleeps."""
-        self.service.has_passed = False  # it can't act until its next pass
+        self.service.has_passed = False  # the service can't act until its next pass
         self.look()
         self.pass_time_at_once(seconds)
         self.machine.suspended += seconds
         self.hear(PassReason.RESUME)
 
     def end_causes(self) -> None:
-        """Ends all that keeps the Node from being right."""
+        """Ends all troubles, but keeps the values that others have written."""
         server, machine = self.server, self.machine
         server.fault, server.lost_answers, server.lost_gets, server.lost_requests = "", 0, 0, 0
         server.denies, server.alters, machine.kill_at = (), (), None
@@ -271,7 +274,7 @@ class World:
     # The kubelet and its device plugins
 
     def start_kubelet(self, *, zeroes: bool = False, delay: float = 0.0) -> None:
-        """The kubelet restarts and, after delay, writes the Node. zeroes: sets capacity to 0."""
+        """The kubelet restarts, and writes the Node after the delay in seconds. zeroes: it also sets capacity to 0."""
         self._kubelet_starts += 1
         start = self._kubelet_starts
         if delay:
@@ -306,7 +309,7 @@ class World:
         self.server.make_allocatable(self.unhealthy)
 
     def make_unhealthy(self, allocatable: dict[str, str]) -> None:
-        """From now on the kubelet makes this allocatable instead of the capacity, again and again."""
+        """From now on the kubelet writes these numbers into allocatable in place of the capacity, again and again."""
         self.unhealthy = allocatable
         self._report_unhealthy()
 

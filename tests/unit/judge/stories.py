@@ -1,4 +1,8 @@
-"""Tells the judge what happens on a machine and its Node, in a few words each."""
+"""Short stories for the tests of the judge (tests/support/judge).
+
+A story tells the judge, step by step, what happens on a machine and its Node, and what capacityd does. The judge raises
+BrokenPromise at the first step that breaks a promise of docs/explanation.md.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +43,10 @@ _READINGS: Mapping[str, Reading] = {"absent": Absent("none"), "unknown": Unknown
 
 
 class Story:
-    """A judge, and a world that is told step by step. Each method is one thing that happens, and returns
-    the story."""
+    """A machine, its Node and a judge. Most methods are one step, and return the story.
+
+    self.at is the time in seconds. A reading is told with has(), before reads() or writes() makes a pass see it.
+    """
 
     def __init__(self, judge: Judge | None = None, **configuration: Any) -> None:
         self.judge = judge or Judge()
@@ -54,7 +60,7 @@ class Story:
         self.judge.observe(observation)
         return self
 
-    # The world
+    # What happens to the machine and the Node
 
     def waits(self, seconds: float) -> Story:
         """Time passes, and the judge looks once a second."""
@@ -75,7 +81,7 @@ class Story:
         return self
 
     def has(self, **numbers: int | str) -> Story:
-        """The machine has this many of a, b, …, or it is "absent" or "unknown"."""
+        """The machine has this many of a, b, …; or their reading is "absent" or "unknown"."""
         for letter, number in numbers.items():
             reading = Quantity(number) if isinstance(number, int) else _READINGS[number]
             self._readings[f"example.com/{letter}"] = reading
@@ -91,7 +97,7 @@ class Story:
         return self
 
     def others(self, by: Writer = Writer.OTHER, **changes: Any) -> Story:
-        """Another writer changes the Node. changes: as in changed()."""
+        """Another writer changes the Node. changes: the arguments of changed()."""
         self.node = changed(self.node, **changes)
         self.tell(NodeIs(self.at, self.node, by))
         return self
@@ -108,7 +114,7 @@ class Story:
         self.tell(PluginsAre(self.at, frozenset(names)))
         return self
 
-    # capacityd
+    # What capacityd does
 
     def reads(self) -> Story:
         """A pass reads the machine."""
@@ -116,12 +122,16 @@ class Story:
         return self
 
     def sees(self) -> Story:
+        """A pass reads the Node."""
         self.tell(Requests(self.at))
         self.tell(Sees(self.at, copy.deepcopy(self.node)))
         return self
 
     def writes(self, *, stored: Mapping[str, Any] | None = None, saw: bool = True, **changes: Any) -> Story:
-        """A pass reads the machine and the Node, and writes. stored: what a webhook makes of it."""
+        """A pass reads the machine and the Node, and writes the changes.
+
+        saw: whether it reads the Node first. stored: what a webhook changes in the written Node.
+        """
         assert self.node is not None
         self.reads()
         if saw:
@@ -134,18 +144,22 @@ class Story:
         return self
 
     def publishes(self, *, true: bool | None = True, label: bool = False, **numbers: int) -> Story:
-        """A pass writes these numbers everywhere, and what the condition says."""
+        """A pass writes these numbers of a, b, …, removes all its other keys, and sets the condition.
+
+        true: whether the condition is True. label: whether the pass also writes the labels.
+        """
         quantities = {f"example.com/{letter}": number for letter, number in numbers.items()}
         texts = {name: str(number) for name, number in quantities.items()}
         listed = quantities | ({view.label(name): number for name, number in quantities.items()} if label else {})
         labels = texts if label else {}
         old = {*view.published(self.node)} - listed.keys()
         gone: dict[str, Any] = {view.resource_of(name): None for name in old}
-        of_labels = {view.resource_of(name): None for name in old if view.is_label(name)} | labels
-        self.writes(capacity=gone | texts, allocatable=gone | texts, labels=of_labels, listed=listed, true=true)
+        changed_labels = {view.resource_of(name): None for name in old if view.is_label(name)} | labels
+        self.writes(capacity=gone | texts, allocatable=gone | texts, labels=changed_labels, listed=listed, true=true)
         return self
 
     def shows(self, text: str) -> Story:
+        """capacityd shows a text that all users can read."""
         self.tell(Shows(self.at, text))
         return self
 
@@ -160,7 +174,10 @@ def changed(
     true: bool | None = None,
     **rest: object,
 ) -> dict[str, Any]:
-    """The Node with these values; None removes one. listed: the annotation. true: the condition. rest: of spec."""
+    """The Node with these values. The value None removes a name.
+
+    listed: the numbers in the annotation, or its text. true: whether the condition is True. rest: the Node's new spec.
+    """
     assert document is not None
     after: dict[str, Any] = copy.deepcopy(dict(document))
     metadata, status = after["metadata"], after["status"]
@@ -170,8 +187,8 @@ def changed(
     if listed is not None:
         metadata["annotations"][view.PUBLISHED] = listed if isinstance(listed, str) else json.dumps(listed)
     if true is not None:
-        rest_of = [condition for condition in status["conditions"] if condition["type"] != view.CONDITION]
-        status["conditions"] = [*rest_of, {"type": view.CONDITION, "status": str(true)}]
+        of_others = [condition for condition in status["conditions"] if condition["type"] != view.CONDITION]
+        status["conditions"] = [*of_others, {"type": view.CONDITION, "status": str(true)}]
     if rest:
         after["spec"] = rest
     return after

@@ -1,4 +1,7 @@
-"""The judge finds each broken promise in a short story, and nothing in the story beside it that keeps the promise."""
+"""The judge finds each broken promise, and finds nothing wrong where all promises are kept.
+
+Each test tells the judge a short story (see stories.py): steps of a machine, its Node and capacityd.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ Happens = Callable[[Story], object]
 
 
 def published(a: int = 4, **configuration: Any) -> Story:
-    """A machine that has published a number, with the condition True."""
+    """A story in which capacityd has published the number a, and the condition is True."""
     story = Story(**configuration)
     story.has(a=a)
     story.registers()
@@ -24,7 +27,7 @@ def published(a: int = 4, **configuration: Any) -> Story:
     return story
 
 
-# Each story ends with what breaks the promise, and what would have kept it.
+# Parts of stories.
 
 
 def _another_key(story: Story) -> None:
@@ -81,6 +84,7 @@ def _give_up(story: Story) -> None:
     story.writes(listed={}, true=True)
 
 
+# The name of the promise, what happens before, and the step that breaks the promise.
 BROKEN: dict[str, tuple[str, Happens, Happens]] = {
     "another's key is changed": ("untouched", _another_key, lambda s: s.publishes(a=4, b=2)),
     "another's key is taken over": ("untouched", _another_key, lambda s: s.writes(listed={A: 4, B: 9}, true=False)),
@@ -97,21 +101,25 @@ BROKEN: dict[str, tuple[str, Happens, Happens]] = {
         lambda s: None,
         lambda s: s.writes(capacity={B: "1"}, allocatable={B: "1"}, listed={A: 4, B: 1}),
     ),
-    "what is unknown is lowered": ("unknown_keeps", _unknown, lambda s: s.publishes(a=3, true=False)),
-    "what is unknown is removed": ("unknown_keeps", _unknown, _remove),
+    "a number is lowered while the reading is unknown": (
+        "unknown_keeps",
+        _unknown,
+        lambda s: s.publishes(a=3, true=False),
+    ),
+    "a number is removed while the reading is unknown": ("unknown_keeps", _unknown, _remove),
     "a number falls early": ("holds", _lower, lambda s: s.publishes(a=2)),
     "a number falls early after a boot": ("holds", _lower_at_boot, lambda s: s.publishes(a=2)),
-    "True beside a number that is not the machine's": (
+    "True is written although the machine has another number": (
         "true_when_written",
         lambda s: s.has(a=5),
         lambda s: s.writes(true=True),
     ),
-    "True beside more than is published": (
+    "True is written although more is allocatable than is published": (
         "true_when_written",
         lambda s: s.others(allocatable={A: "9"}),
         lambda s: s.writes(true=True),
     ),
-    "True beside another's number while a reduction is held": (
+    "True is written although another has changed a number whose reduction is held": (
         "true_when_written",
         lambda s: s.has(a=3).others(capacity={A: "8"}, allocatable={A: "8"}),
         lambda s: s.writes(true=True),
@@ -122,18 +130,22 @@ BROKEN: dict[str, tuple[str, Happens, Happens]] = {
         _unseen,
         lambda s: s.writes(saw=False, capacity={A: "4"}, allocatable={A: "4"}),
     ),
-    "True stays beside a lower number": ("true_only_while_right", lambda s: s.has(a=3), lambda s: s.waits(30.0)),
-    "True stays beside a key that nothing configures": (
+    "True stays although the machine has less": (
+        "true_only_while_right",
+        lambda s: s.has(a=3),
+        lambda s: s.waits(30.0),
+    ),
+    "True stays although a published key is no longer configured": (
         "true_only_while_right",
         lambda s: s.configure(B).has(b="absent"),
         lambda s: s.waits(30.0),
     ),
-    "True stays beside a label of others": (
+    "True stays although another has set the label": (
         "true_only_while_right",
         lambda s: s.configure(label=True).others(labels={A: "7"}),
         lambda s: s.waits(30.0),
     ),
-    "what is wrong stays wrong": (
+    "a wrong number is not corrected": (
         "right_in_time",
         lambda s: s.writes(true=False).has(a=5),
         lambda s: s.waits(90.0),
@@ -227,13 +239,13 @@ KEPT: dict[str, Happens] = {
 
 
 @pytest.mark.parametrize("happens", KEPT.values(), ids=KEPT)
-def test_a_kept_promise_is_no_breach(happens: Happens) -> None:
+def test_where_promises_are_kept_nothing_is_found(happens: Happens) -> None:
     story = published()
     happens(story)
     story.waits(15.0)
 
 
-def test_a_lower_number_may_fall_exactly_when_its_time_has_passed() -> None:
+def test_a_number_may_fall_exactly_when_lower_after_has_passed() -> None:
     story = published()
     story.has(a=2)
     story.reads()
@@ -241,7 +253,7 @@ def test_a_lower_number_may_fall_exactly_when_its_time_has_passed() -> None:
     story.publishes(a=2)
 
 
-def test_a_blip_begins_the_time_of_a_reduction_anew() -> None:
+def test_a_reading_that_returns_for_a_moment_begins_lower_after_anew() -> None:
     story = published()
     story.has(a=2)
     story.reads()
@@ -256,22 +268,22 @@ def test_a_blip_begins_the_time_of_a_reduction_anew() -> None:
         story.publishes(a=2)
 
 
-def test_nothing_on_a_new_node_is_ours() -> None:
+def test_no_key_on_a_new_node_is_capacityds() -> None:
     story = published()
     story.registers(uid="2", a="4")
     with pytest.raises(BrokenPromise, match="has taken over"):
         story.publishes(a=4)
 
 
-def test_a_text_that_not_all_can_read_is_found() -> None:
+def test_a_private_text_in_the_output_is_found() -> None:
     story = Story(Judge(secrets=["hidden-7"]))
     story.shows("nothing to see")
     with pytest.raises(BrokenPromise, match="hidden-7"):
         story.shows("a label is hidden-7")
 
 
-def test_an_annotation_alone_makes_no_key_ours() -> None:
-    """Nothing is removed that capacityd has not written, whatever the annotation says."""
+def test_an_annotation_alone_makes_no_key_capacityds() -> None:
+    """capacityd may remove only what it has written, whatever the annotation says."""
     story = published(judge=Judge(admitted=()))
     story.others(capacity={B: "9"}, allocatable={B: "9"}, listed={A: 4, B: 9})
     story.reads()

@@ -1,4 +1,4 @@
-"""The judge's sentences stand on the page about ownership, and the page has no other exception."""
+"""docs/explanation.md states the same promises and exceptions as the judge, word for word."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_each_promise_stands_on_the_page(name: str) -> None:
     assert _promises()[name] in _items("What is promised")
 
 
-def test_the_page_promises_nothing_that_no_function_judges() -> None:
+def test_every_promise_on_the_page_is_judged() -> None:
     assert sorted(_items("What is promised")) == sorted(_promises().values())
 
 

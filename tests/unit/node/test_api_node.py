@@ -1,4 +1,4 @@
-"""The Node on a fake API server, for responses that a real one cannot be made to send. tests/cluster tests the rest."""
+"""The Node on a fake API server, which sends responses that a real API server cannot be made to send."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Open = Callable[..., "AbstractContextManager[tuple[Server, Node]]"]
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Open:
-    """A server that follows a script, and the Node on it. The token is secret-token."""
+    """A function that starts a server with a script of responses, and opens the Node on it with secret-token."""
 
     @contextmanager
     def opened(script: Script) -> Iterator[tuple[Server, Node]]:
@@ -51,7 +51,7 @@ def configure(path: Path, server: str, token: str) -> None:
 def script(
     read: bytes | None = NODE, patch: bytes | None = NODE, event: bytes | None = b"", who: bytes | None = ME
 ) -> Script:
-    """A response for each kind of request."""
+    """A script with one response for each kind of request. who: the response to "who am I" (a review)."""
 
     def follow(request: Request) -> bytes | None:
         if request.method == "GET":
@@ -64,7 +64,7 @@ def script(
 
 
 def respond(request: Request) -> bytes:
-    """The response to each request of the kubelet of n1, but those for an Event."""
+    """A script that responds to the kubelet of n1, except to its Events."""
     return ME if request.method == "POST" else NODE
 
 
@@ -74,9 +74,10 @@ USES: list[Callable[[Node], object]] = [
     lambda opened: opened.write(PATCH),
     lambda opened: opened.report(EVENT, STATE),
 ]
+"""One call for each kind of request that a Node sends."""
 
 
-def everything(api_node: Node) -> None:
+def make_all_calls(api_node: Node) -> None:
     for use in USES:
         use(api_node)
 
@@ -139,7 +140,7 @@ def about(**metadata: object) -> bytes:
 GARBAGE = b"\x16\x03 this is not HTTP \x00\r\n\r\n"
 HALF = NODE[: len(NODE) // 2]
 LATER = failure(503, "slow down", headers="Retry-After: 1\r\n")
-UNUSABLE = [
+UNUSABLE = [  # a response (None: the connection is closed without one), and a part of the error
     (None, "closed the connection before"),
     (b"", "closed the connection"),
     (GARBAGE, "response is incomplete"),
@@ -179,7 +180,7 @@ def test_a_broken_response_is_unreachable_and_requested_once(
     opened: Open, request_: str, raw: bytes | None, message: str
 ) -> None:
     with opened(script(**{request_: raw})) as (server, api_node), pytest.raises(NodeUnreachable) as raised:
-        everything(api_node)
+        make_all_calls(api_node)
     assert message in str(raised.value)
     assert str(raised.value).isprintable()
     assert raised.value.retry_after == (1.0 if raw == LATER else 0.0)
@@ -197,7 +198,7 @@ def test_no_response_in_time_is_unreachable(opened: Open, monkeypatch: pytest.Mo
 
 
 def test_a_write_waits_for_slow_webhooks(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two that do not answer, and are ignored, take 20 s. A read has none."""
+    """The API server waits up to 10 s for each webhook, also for one whose failure it ignores."""
     assert client._PATCH_TIMEOUTS[1] > 20
     monkeypatch.setattr(client, "_TIMEOUTS", (1.0, 0.1))
 

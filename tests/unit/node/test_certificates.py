@@ -1,6 +1,6 @@
-"""Servers are accepted whose certificates client-go accepts.
+"""capacityd accepts the same certificates of servers as client-go, except for the differences that the table notes.
 
-tests/cluster/test_client_go.py runs client-go on the same table.
+tests/cluster/test_client_go.py runs client-go on the same table (tests/clientgo/certificates.py).
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ def test_a_server_is_accepted_or_refused_as_by_go(tmp_path: Path, name: str) -> 
 
     case = CASES[name]
     with serve(case, tmp_path, listen) as (_, path):
-        if case.accepted != bool(case.differs):
+        is_accepted = case.accepted != bool(case.differs)
+        if is_accepted:
             assert open_node(str(path), None, Machine("host", None)).read().capacity == {"cpu": "4"}
         else:
             with pytest.raises(NodeUnauthorized):
@@ -51,7 +52,7 @@ def test_a_refused_certificate_has_its_message(tmp_path: Path, name: str, messag
 
 
 def test_the_authority_that_fits_is_remembered(tmp_path: Path) -> None:
-    """As on EKS, whose bundle has the old and the new authority for weeks. No request with credentials is repeated."""
+    """On EKS, a bundle contains the old and the new authority for weeks. No request with credentials is repeated."""
     requests: list[Request] = []
 
     def listen(request: Request) -> bytes:
@@ -62,4 +63,5 @@ def test_the_authority_that_fits_is_remembered(tmp_path: Path) -> None:
         opened = open_node(str(path), None, Machine("host", None))
         for _ in range(2):
             opened.read()
-            assert server.connections - len(requests) <= 2, "both and the old one failed, before the first request"
+            failed_connections = server.connections - len(requests)
+            assert failed_connections <= 2, "the whole bundle and the old authority were tried before the first request"

@@ -1,4 +1,4 @@
-"""Client certificates and keys as people reported them. kubectl accepts the same ones (tests/reports.md)."""
+"""Client certificates and keys from people's reports (tests/reports.md). kubectl accepts the same ones."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ ENCODINGS = [*((name, PKCS8) for name in ALGORITHMS), ("RSA", ("rsa", "-traditio
 
 
 def converted(key: Path, *command: str) -> str:
+    """The key in another encoding, made by this openssl command."""
     done = subprocess.run(["openssl", *command, "-in", key], stdout=subprocess.PIPE, text=True, check=True)
     return done.stdout
 
@@ -48,7 +49,7 @@ def test_a_key_of_each_encoding_is_used_with_its_certificate(
 
 
 def test_a_key_whose_block_names_another_kind_is_refused(tmp_path: Path) -> None:
-    """OpenSSL believes the name, unlike Go."""
+    """Go ignores the name of the PEM block. OpenSSL believes it."""
     client = Maker(tmp_path).issue("/CN=x", CA, key=ALGORITHMS["EC"])
     with pytest.raises(NodeUnauthorized, match="the certificate or its key is damaged"):
         use(client.pem, converted(client.key, "ec").replace("EC PRIVATE", "RSA PRIVATE"))

@@ -1,4 +1,4 @@
-"""Which kubeconfig is used, what is read from it, and the error for one that can't be used."""
+"""Which kubeconfig is used, which credentials are read from it, and the error of each kubeconfig that is unusable."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ V1 = "client.authentication.k8s.io/v1"
 def config(
     cluster: Mapping[str, Any] | None = None, user: Mapping[str, Any] | None = None, **more: Any
 ) -> dict[str, Any]:
+    """A kubeconfig with this cluster and this user. more: other keys at the top."""
     return {
         "apiVersion": "v1",
         "kind": "Config",
@@ -35,12 +36,14 @@ def config(
 
 
 def written(folder: Path, document: object, name: str = "kubelet.conf") -> str:
+    """Writes a text, or a document as JSON, into a file. Returns the file's path."""
     path = folder / name
     path.write_text(document if isinstance(document, str) else json.dumps(document))
     return str(path)
 
 
 def program(folder: Path, script: str, name: str = "plugin") -> str:
+    """Writes an executable shell script. Returns its path."""
     path = folder / name
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
@@ -48,11 +51,13 @@ def program(folder: Path, script: str, name: str = "plugin") -> str:
 
 
 def plugin(folder: Path, script: str, **more: Any) -> str:
+    """Writes a kubeconfig whose exec plugin is this shell script. Returns the kubeconfig's path."""
     entry = {"apiVersion": V1, "command": program(folder, script), **more}
     return written(folder, config(user={"exec": entry}))
 
 
 def credential(**status: Any) -> str:
+    """The output of an exec plugin."""
     return json.dumps({"apiVersion": V1, "kind": "ExecCredential", "status": status})
 
 
@@ -122,7 +127,7 @@ def test_a_kubeconfig_may_be_yaml_and_have_no_user(tmp_path: Path) -> None:
     assert (configuration.token, configuration.certificate) == (None, None)
 
 
-WRONG: list[Any] = [
+WRONG: list[Any] = [  # a kubeconfig, and a part of the error
     *[(text, "is empty") for text in ("", "\n", "# only a comment\n", "---\n", "null", "{}")],
     *[(text, "is invalid: the file is not a mapping") for text in ("[]", "0")],
     (f"token: {SECRET}\n  token: [{SECRET}", "is not valid YAML, line 2"),
@@ -176,7 +181,7 @@ WRONG: list[Any] = [
 
 
 @pytest.mark.parametrize(("document", "message"), WRONG)
-def test_an_error_is_named_and_no_secret_is(tmp_path: Path, document: object, message: str) -> None:
+def test_an_error_names_the_cause_but_no_secret(tmp_path: Path, document: object, message: str) -> None:
     path = written(tmp_path, document)
     with pytest.raises(NodeUnauthorized) as raised:
         load(path)
@@ -187,7 +192,7 @@ def test_an_error_is_named_and_no_secret_is(tmp_path: Path, document: object, me
 
 
 @pytest.mark.parametrize(
-    ("exists", "missing"),
+    ("exists", "missing"),  # the files that exist, and the first one that is missing
     [
         ((), "kubeconfig"),
         (("kubeconfig",), "pki/current.pem"),
@@ -199,7 +204,7 @@ def test_an_error_is_named_and_no_secret_is(tmp_path: Path, document: object, me
 def test_until_all_files_exist_the_machine_has_not_joined(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exists: tuple[str, ...], missing: str
 ) -> None:
-    """The files that were read or are missing are watched. Paths are relative to the kubeconfig."""
+    """The files that were read and the first missing file are watched. Paths are relative to the kubeconfig."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pki").mkdir()
     both = {"client-certificate": "pki/current.pem", "client-key": "pki/current.pem", "tokenFile": "token"}
@@ -219,7 +224,7 @@ def test_until_all_files_exist_the_machine_has_not_joined(
 
 
 def test_files_that_cannot_be_used_are_watched_too(tmp_path: Path) -> None:
-    """Any of them may be the one that has to change."""
+    """The user may have to change any of these files."""
     path = written(tmp_path, config(user={"tokenFile": "token"}))
     written(tmp_path, "caf\xe9 \x01", "token")
     cache = CredentialsCache()
@@ -228,8 +233,8 @@ def test_files_that_cannot_be_used_are_watched_too(tmp_path: Path) -> None:
     assert set(cache.files) == {path, f"{tmp_path}/token"}
 
 
-def test_the_credentials_are_those_in_the_output_of_a_plugin(tmp_path: Path) -> None:
-    """A token that does not fit into a pipe's buffer, or a certificate."""
+def test_credentials_are_read_from_the_output_of_a_plugin(tmp_path: Path) -> None:
+    """The token is too long for a pipe's buffer."""
     token = SECRET * 50_000
     configuration = load(plugin(tmp_path, f"cat <<'END'\n{credential(token=token)}\nEND"))
     assert (configuration.token, configuration.certificate) == (token, None)
@@ -267,7 +272,7 @@ def test_a_plugin_gets_its_arguments_environment_and_cluster(tmp_path: Path) -> 
     }
 
 
-def test_a_token_or_certificate_that_is_there_needs_no_plugin_and_data_no_file(tmp_path: Path) -> None:
+def test_a_token_or_certificate_in_the_kubeconfig_takes_precedence(tmp_path: Path) -> None:
     entry = {"apiVersion": V1, "command": program(tmp_path, "exit 1")}
     assert load(written(tmp_path, config(user={"exec": entry, "token": "t"}))).token == "t"
     keys = ("client-certificate", "client-key")
@@ -299,7 +304,7 @@ def test_a_plugin_that_fails_is_an_error_without_its_secret(tmp_path: Path, scri
         load(plugin(tmp_path, script))
     assert message in str(raised.value)
     ended_badly = "failed" in message or "killed by" in message
-    assert raised.value.cause == ("unreachable" if ended_badly else "other"), "it may need the network"
+    assert raised.value.cause == ("unreachable" if ended_badly else "other"), "the plugin may need the network"
     assert SECRET not in "".join(traceback.format_exception(raised.value))
     assert str(raised.value).isprintable()
 

@@ -1,4 +1,4 @@
-"""The type and the message of each error on the way to the API server."""
+"""The type and the message of each error of a request to the API server."""
 
 from __future__ import annotations
 
@@ -34,10 +34,12 @@ CAUSE = {"causes": [{"field": "status.capacity.x", "message": "must not be -1"},
 
 
 def status(message: str = "", details: Any = None) -> bytes:
+    """The body of an API server's error response."""
     return json.dumps({"kind": "Status", "message": message, "details": details}).encode()
 
 
 def refusal(code: int, body: bytes = b"", retry_after: str = "", of: Call = CALL) -> NodeError:
+    """The error that capacityd makes of an HTTP response to this call."""
     return from_http_status(HttpError(code, body, retry_after), of)
 
 
@@ -147,8 +149,9 @@ def test_every_refusal_is_a_node_error(code: int, body: bytes) -> None:
 
 
 def ended() -> ssl.SSLError:
+    """The error of a connection that the server ends during the TLS handshake."""
     error = ssl.SSLEOFError(8, "EOF occurred in violation of protocol")
-    error.reason = None  # type: ignore[assignment]  # as ssl itself does
+    error.reason = None  # type: ignore[assignment]  # ssl itself sets None
     return error
 
 
@@ -212,7 +215,7 @@ CLOCK = "a certificate that cannot be trusted (why). Is this machine's clock rig
     ],
 )
 def test_a_certificate_that_is_not_trusted_has_advice(code: int, authority: str | None, expected: str) -> None:
-    """test_certificates.py has what OpenSSL refuses."""
+    """test_certificates.py tests which certificates OpenSSL refuses."""
     error = ssl.SSLCertVerificationError(1, "a name of the certificate")
     error.verify_code, error.verify_message = code, "why"
     explained = from_transport_error(caused(error), replace(ACCESS, authority=authority))

@@ -1,4 +1,7 @@
-"""Which Node is used with which credentials, when the API server is asked for it, and that it is this machine's."""
+"""Which Node the credentials lead to, when the API server is asked for its name, and that it is this machine's Node.
+
+A review is the request with which a client asks the API server who it is (SelfSubjectReview).
+"""
 
 from __future__ import annotations
 
@@ -24,18 +27,23 @@ STARTING = 'forbidden: User "system:node:n1" cannot create resource "selfsubject
 
 
 class Cluster:
-    """An API server for one user at a time. A kubelet reaches its own Node only, any other user all Nodes."""
+    """A fake API server for one user at a time. A kubelet may access only its own Node, any other user all Nodes.
+
+    bound: the Node to which a service account's token is bound.
+    """
 
     def __init__(self, user: str = "system:node:n1", bound: str = "") -> None:
         self.user, self.bound = user, bound
         self.reviews: list[bytes] = []
-        """The responses to the next reviews, in place of the user."""
+        """The responses to the next reviews. After them, a review returns the user."""
         self.machines = dict.fromkeys(("n1", "n2", "n3", "n7", "n9", "Other", "host-1"), ("9f", ""))
-        """Name of a Node -> its machineID and systemUUID."""
+        """The machineID and the systemUUID of each Node."""
         self.readonly: set[str] = set()
+        """The Nodes that the user may not write."""
         self.broken: bytes | None = None
-        """The response to each GET of a Node; None for the Node."""
+        """The response to each request for a Node. None: a valid response."""
         self.asked: list[str] = []
+        """The requests so far."""
 
     def __call__(self, request: Request) -> bytes:
         if request.method == "POST":
@@ -65,7 +73,7 @@ def opened(
     cache: CredentialsCache | None = None,
     acts_as: str | None = None,
 ) -> Node:
-    """The Node as a new process opens it. machine: its id and UUID. acts_as: the user to impersonate."""
+    """The Node, opened as by a new process. machine: its machine-id and UUID. acts_as: the user to impersonate."""
     path = written(folder, config({"server": server.url}, {"token": "secret", "as": acts_as}))
     return open_node(path, name, Machine("Host-1 ", *machine), cache)
 
@@ -86,7 +94,10 @@ def opened(
 def test_the_credentials_name_the_node_or_else_the_configuration_or_the_host_name(
     tmp_path: Path, user: str | None, bound: str, configured: str | None, name: str, certain: bool, checked: bool
 ) -> None:
-    """user: None if the review is denied. checked: whether the Node must be this machine's."""
+    """user: None if the review is denied. certain: whether the name is known without a guess.
+
+    checked: whether the machine-id is compared with the Node's.
+    """
     cluster = Cluster(user or "bob", bound)
     if user is None:
         cluster.reviews = [failure(403, STARTING)]
@@ -115,7 +126,7 @@ def test_a_configured_name_of_another_node_is_an_error(
 
 
 def test_every_request_acts_as_the_user_that_the_kubeconfig_names(tmp_path: Path) -> None:
-    """Nobody is asked who that is. The machine is checked, because the credentials may come from an image."""
+    """Then no review is needed. The machine-id is checked, because the credentials may come from an image."""
     cluster = Cluster()
     with serve(cluster) as server:
         kubelet = "system:node:n1"
@@ -153,8 +164,8 @@ MACHINE_ID = "its machineID is not the one in /etc/machine-id. Set node_name"
 def test_another_identity_needs_this_machines_id(
     tmp_path: Path, theirs: tuple[str, str], ours: tuple[str | None, str], refused: str
 ) -> None:
-    """A Node of another machine is never written. A kubelet's identity has access to its own Node only, so its machine
-    is not checked. The message does not show our UUID, which only root may read."""
+    """So a Node of another machine is never written. A kubelet's identity can only access its own Node, and is not
+    checked. The message does not show this machine's UUID, which only root may read."""
     cluster = Cluster("bob", "n1")
     cluster.machines["n1"] = theirs
     with serve(cluster) as server:
@@ -186,7 +197,7 @@ def _is_another_kubelets(cluster: Cluster) -> None:
 
 
 def _is_bound_to_another(cluster: Cluster) -> None:
-    """An identity other than a kubelet's may read every Node, so no denial shows that it is another one."""
+    """This identity may read every Node, so the API server denies nothing. Only the machine-id differs."""
     cluster.bound, cluster.machines["n1"] = "n9", ("a7", "")
 
 
@@ -259,7 +270,7 @@ def test_a_denied_review_is_asked_for_again(tmp_path: Path, denied: str, kind: t
 
 
 def basis(folder: Path, **change: str) -> str:
-    """What an identity is determined from, with this change of the credentials, the configuration or the host name."""
+    """A hash of all that determines an identity: credentials, configuration and host name. change: what differs."""
     names = {
         "path": "kubeconfig",
         "ca.crt": "authority",
@@ -288,7 +299,7 @@ def basis(folder: Path, **change: str) -> str:
         {"hostname": "renamed"},
     ],
 )
-def test_what_an_identity_depends_on_has_a_review_of_its_own(tmp_path: Path, change: dict[str, str]) -> None:
+def test_each_change_that_may_change_the_identity_needs_a_new_review(tmp_path: Path, change: dict[str, str]) -> None:
     assert basis(tmp_path) == basis(tmp_path)
     assert basis(tmp_path, **change) != basis(tmp_path)
     assert "secret" not in basis(tmp_path)

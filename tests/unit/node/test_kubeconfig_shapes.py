@@ -1,4 +1,7 @@
-"""A kubeconfig that client-go reads is read. tests/cluster/test_client_go.py runs client-go on the same table."""
+"""capacityd reads the same kubeconfigs as client-go, except for the differences that the table notes.
+
+tests/cluster/test_client_go.py runs client-go on the same table (tests/clientgo/shapes.py).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,8 @@ def test_each_shape_is_read_as_by_client_go(tmp_path: Path, name: str) -> None:
     shape = SHAPES[name]
     path = tmp_path / "kubeconfig"
     path.write_text(shape.text, newline="")
-    if (shape.read is None) != bool(shape.differs):
+    is_refused = (shape.read is None) != bool(shape.differs)
+    if is_refused:
         with pytest.raises(NodeUnauthorized):
             load(str(path))
         return

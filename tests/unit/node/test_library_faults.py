@@ -1,4 +1,4 @@
-"""If a library raises any exception in a call from node/, the callers of node/ see a NodeError."""
+"""Whatever exception a library raises in a call from capacityd.node, the callers of capacityd.node get a NodeError."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CALLS = [
     "json:dumps",
     "subprocess:Popen",
 ]
-"""The calls, in the notation of pkgutil.resolve_name()."""
+"""The functions that raise the exception, in the notation of pkgutil.resolve_name()."""
 
 
 class AlienError(Exception):
@@ -37,7 +37,7 @@ class AlienError(Exception):
 
 @pytest.fixture(scope="module")
 def opens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Callable[[], Node]]]:
-    """Nodes on a server, with an exec plugin and with a proxy, and a Node in a file."""
+    """Functions that open a Node: by an exec plugin, through a proxy, and in a file."""
     folder = tmp_path_factory.mktemp("injected")
     with serve(script(event=answer(201, {}))) as server:
         by_plugin = {"exec": {"apiVersion": V1, "command": program(folder, f"echo '{credential(token='x')}'")}}
@@ -52,7 +52,7 @@ def opens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Callable[[]
 
 
 def outcome(use: Callable[[], object]) -> str:
-    """The message of the NodeError, "" if none is raised."""
+    """The message of the NodeError that is raised, or ""."""
     try:
         use()
     except NodeError as e:
@@ -82,5 +82,5 @@ def test_every_exception_becomes_a_node_error(
             patch.setattr(owner, name, fail)
             message = outcome(partial(use, opened))
         assert message.isprintable()
-        assert bool(message) is (raised > before), "something comes of each"
+        assert bool(message) is (raised > before), "a NodeError if and only if the library has failed"
     assert raised, "the call is made"

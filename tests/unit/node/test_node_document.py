@@ -34,19 +34,19 @@ def test_a_node_has_all_its_fields() -> None:
     )
     assert (state.name, state.uid, state.machine_id, state.resource_version) == ("n1", "u-1", "abc", "77")
     assert (state.capacity, state.allocatable) == ({"cpu": "4", "example.com/x": "1"}, {"cpu": "3800m"})
-    assert state.annotation == '{"example.com/x":\n1}', "it is compared"
+    assert state.annotation == '{"example.com/x":\n1}', "unchanged, because it is compared"
     assert state.conditions == (Condition("False", "Unknown", "unknown: x"),)
 
 
 @pytest.mark.parametrize("status", [None, {}, {"capacity": None, "conditions": None, "nodeInfo": None}])
-def test_what_is_missing_is_not_made_up(status: Any) -> None:
+def test_missing_fields_are_empty(status: Any) -> None:
     state = node_state(document({"annotations": None}, status))
     assert replace(state, fingerprint="") == NodeState("n1")
 
 
 @pytest.mark.parametrize("text", ["1k", "1e3", "1E3", "+1000", "1000.0", "1000000m", "0.001M", "1000"])
 def test_a_whole_number_is_in_plain_digits(text: str) -> None:
-    """The API server stores 1000 as 1k. A label has no other notation: 1k does not match a selector for 1000."""
+    """The API server stores 1000 as 1k. A label is not normalized, because a selector compares its text."""
     state = node_state(document({"labels": {"x": text}}, {"capacity": {"x": text}, "allocatable": {"x": text}}))
     assert (state.capacity, state.allocatable, state.labels) == ({"x": "1000"}, {"x": "1000"}, {"x": text})
 
@@ -60,7 +60,7 @@ def test_text_is_safe_to_print() -> None:
     status = {"capacity": {"a\nb": "1"}, "nodeInfo": {"machineID": "\0"}}
     state = node_state(document({"name": "n\x1b[31m", "uid": "u\x1b"}, status))
     assert (state.name, state.capacity, state.machine_id) == ("n\\x1b[31m", {"a\\nb": "1"}, "\\x00")
-    assert state.uid == "u\x1b", "it is compared"
+    assert state.uid == "u\x1b", "unchanged, because it is compared"
 
 
 @pytest.mark.parametrize(

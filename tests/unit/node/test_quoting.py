@@ -1,6 +1,6 @@
-"""No error quotes a credential or a body that is no Status, whatever a server or a proxy answers.
+"""No error message contains a credential, although the fake server or proxy quotes the credentials that it gets.
 
-The fake server knows each credential, and quotes it. tests/unit/worker/test_private_text.py has what else is read.
+tests/unit/worker/test_private_text.py tests the other private texts that capacityd reads.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ URL_USER = "me:pa%2Fss%20w%C3%B6rd-MARK"
 BASIC = base64.b64encode(f"me:{PASSWORD}".encode()).decode()
 SECRETS = (TOKEN, PASSWORD, URL_USER, BASIC)
 
-# Responses of a server that quotes this text, in a Status or in something else.
+# Responses that quote a text, in a Status object.
 STATUS: dict[str, Callable[[str], bytes]] = {
     "500": lambda text: failure(500, f"boom: {text}"),
     "401": lambda text: failure(401, text),
@@ -38,6 +38,7 @@ STATUS: dict[str, Callable[[str], bytes]] = {
     "404": lambda text: failure(404, text, {"kind": "nodes", "name": text}),
     "422": lambda text: failure(422, text, {"causes": [{"field": text, "message": text}]}),
 }
+# Responses that quote a text elsewhere.
 OTHERS: dict[str, Callable[[str], bytes]] = {
     "500 of a proxy": lambda text: answer(500, f"<html>{text}".encode()),
     "302": lambda text: answer(302, headers=f"Location: /{text}\r\n"),
@@ -51,7 +52,7 @@ OTHERS: dict[str, Callable[[str], bytes]] = {
 
 
 def leaked(error: NodeError) -> list[str]:
-    """The secrets in what may be printed, logged, or written to the Node."""
+    """The secrets that an error contains in any text that may be printed, logged, or written to the Node."""
     shown = "\n".join([repr(error), str(getattr(error, "reason", "")), *traceback.format_exception(error)])
     return [secret for secret in SECRETS if secret in shown]
 
@@ -128,6 +129,6 @@ def test_no_error_contains_the_password_that_a_proxy_quotes(tmp_path: Path) -> N
         (":password@", b":password"),
     ],
 )
-def test_the_user_of_a_proxy_is_sent_as_by_kubectl(user: str, sent: bytes) -> None:
+def test_the_user_of_a_proxy_is_encoded_like_kubectls(user: str, sent: bytes) -> None:
     credentials = base64.b64encode(sent).decode()
     assert proxy_headers(f"http://{user}proxy:3128") == {"proxy-authorization": f"Basic {credentials}"}

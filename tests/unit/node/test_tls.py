@@ -1,6 +1,7 @@
-"""Every TLS fault becomes one line that says what to do, before the identity is known and afterwards.
+"""Every TLS fault becomes a NodeError in one line, in the first request and in later ones.
 
-Once the identity is known, the client library meets the fault and raises its own exceptions.
+capacityd itself sends the first request, which asks for the identity. The client library sends the later ones, and
+raises its own exceptions.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def test_a_fault_of_tls_is_an_error_and_the_next_request_succeeds(tmp_path: Path
 
 
 def test_a_connection_whose_response_ended_early_is_not_used_again(authority: Authority, tmp_path: Path) -> None:
-    """The server has ended the connection only within TLS. Until the socket is closed, the connection looks alive."""
+    """The server ends the TLS session, but not the TCP connection, which therefore looks alive."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*authority.server())
     body = json.dumps(node(capacity={"cpu": "4"})).encode()

@@ -27,7 +27,7 @@ pytestmark = [
 
 @pytest.fixture
 def kubelet(tmp_path: Path) -> Path:
-    """A folder with a kubeconfig, which names an authority, a token and a program that others may not change."""
+    """A folder with a kubeconfig, an authority, a token and an exec plugin, all of which only root may change."""
     folder = tmp_path / "kubelet"
     (folder / "bin").mkdir(parents=True)
     (folder / "token").write_text("t")
@@ -46,7 +46,7 @@ def by_token(folder: Path) -> str:
     return written(folder, config({"certificate-authority": "ca.crt"}, {"tokenFile": "token"}), "kubeconfig")
 
 
-def given(path: Path) -> None:
+def give_away(path: Path) -> None:
     os.chown(path, OTHER, OTHER, follow_symlinks=False)
 
 
@@ -54,16 +54,16 @@ def linked_by_another(path: Path) -> None:
     target = path.with_name("target")
     path.rename(target)
     path.symlink_to(target)
-    given(path)
+    give_away(path)
 
 
-CHANGES: dict[str, tuple[str, Callable[[Path], object], str]] = {
+CHANGES: dict[str, tuple[str, Callable[[Path], object], str]] = {  # the file, its change, and the remedy in the error
     "kubeconfig that all may write": ("kubeconfig", lambda path: path.chmod(0o666), "chmod go-w"),
-    "another's kubeconfig": ("kubeconfig", given, "chown root"),
+    "another's kubeconfig": ("kubeconfig", give_away, "chown root"),
     "kubeconfig behind another's link": ("kubeconfig", linked_by_another, "chown -h root"),
-    "another's authority": ("ca.crt", given, "chown root"),
-    "another's token": ("token", given, "chown root"),
-    "another's plugin": ("bin/login", given, "chown root"),
+    "another's authority": ("ca.crt", give_away, "chown root"),
+    "another's token": ("token", give_away, "chown root"),
+    "another's plugin": ("bin/login", give_away, "chown root"),
     "plugin in a folder that all may write": ("bin", lambda path: path.chmod(0o777), "chmod go-w"),
 }
 
@@ -97,14 +97,14 @@ def test_a_plugin_of_another_user_is_not_run_wherever_it_is_found(
 
 
 def test_a_plugin_does_not_run_in_the_current_folder(kubelet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python looks for modules there."""
+    """Python would load modules from the current folder."""
     path = by_plugin(kubelet, "login.py")
     user = {"exec": {"apiVersion": V1, "command": "/usr/bin/python3", "args": ["-m", "login"]}}
     path = written(kubelet, config({"certificate-authority": "ca.crt"}, user), "kubeconfig")
     theirs = kubelet / "theirs"
     theirs.mkdir()
     (theirs / "login.py").write_text(f"open({str(kubelet.parent / 'ran')!r}, 'w')")
-    given(theirs)
+    give_away(theirs)
     monkeypatch.chdir(theirs)
     with pytest.raises(NodeUnreachable):
         load(path)
@@ -112,7 +112,7 @@ def test_a_plugin_does_not_run_in_the_current_folder(kubelet: Path, monkeypatch:
 
 
 def test_a_file_that_another_user_creates_and_removes_is_never_used(kubelet: Path) -> None:
-    """In a folder such as /tmp. Whenever it is there, it is refused; nothing of it is used."""
+    """The file is in a folder like /tmp. A load finds no file, or refuses it."""
     make_reachable(kubelet)
     shared = kubelet / "shared"
     shared.mkdir()
@@ -144,8 +144,8 @@ def test_a_check_runs_no_plugin(kubelet: Path) -> None:
     assert not (kubelet.parent / "ran").exists()
 
 
-# Files of distributions: path -> mode, with "g" for the distribution's group and "u" for its user; the kubeconfig is
-# the first one.
+# The modes of each distribution's files and folders, the kubeconfig first. "g" means that the distribution's own group
+# owns the file, "u" that its own user does.
 DISTRIBUTIONS: dict[str, dict[str, str]] = {
     "kubeadm": {"etc/kubernetes/kubelet.conf": "600", "etc/kubernetes": "755"},
     "kubespray": {"etc/kubernetes/kubelet.conf": "640", "etc/kubernetes": "755u"},
@@ -164,7 +164,7 @@ DISTRIBUTIONS: dict[str, dict[str, str]] = {
 def test_the_files_of_distributions_are_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str]
 ) -> None:
-    """The group of MicroK8s may write its files, and the user of Kubespray owns a folder. No others may."""
+    """MicroK8s' group may write its files, and Kubespray's user may own a folder. Other users may do neither."""
     monkeypatch.setattr(credential_files, "_KUBERNETES", f"{tmp_path}/etc/kubernetes")
     monkeypatch.setattr(credential_files, "_MICROK8S", f"{tmp_path}/var/snap/microk8s/")
     authority = tmp_path / "var/snap/microk8s/42/certs/ca.crt"
@@ -188,16 +188,16 @@ def test_the_files_of_distributions_are_used(
 
 
 def test_a_persons_kubeconfig_is_read_whoever_could_change_it(kubelet: Path) -> None:
-    """As with kubectl, it is read whoever could change it. But its plugin is run only if its owner and group alone
-    could."""
+    """kubectl reads it too. But an exec plugin is run only if nobody but the kubeconfig's owner and group could change
+    the kubeconfig."""
     path = by_token(kubelet)
     (kubelet / "kubeconfig").chmod(0o666)
     assert load_operators(path).token == "t"
     path = by_plugin(kubelet)
-    given(kubelet / "bin" / "login")
+    give_away(kubelet / "bin" / "login")
     with pytest.raises(CredentialsNotTrusted, match=f"chmod go-w {path}"):
         load_operators(path)
     assert not (kubelet.parent / "ran").exists()
-    given(kubelet / "kubeconfig")
+    give_away(kubelet / "kubeconfig")
     (kubelet / "kubeconfig").chmod(0o664)
     assert load_operators(path).token == "t"

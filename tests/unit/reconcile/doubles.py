@@ -1,4 +1,4 @@
-"""A Node on a made-up API server, and a service that makes one pass after another on it."""
+"""Test doubles for whole passes: a Node on a made-up API server, and a service that makes passes on it."""
 
 from __future__ import annotations
 
@@ -18,24 +18,28 @@ from capacityd.schema.config import Config, Resource, Settings
 from tests.support.nodes import node
 
 A, B = "example.com/a", "example.com/b"
-EPOCH = 1_700_000_000.0
+EPOCH = 1_700_000_000.0  # 2023-11-14T22:13:20Z
 FOUR, ABSENT, UNKNOWN = Quantity(4), Absent("none"), Unknown("busy")
 
 
 class ServerNode:
-    """A Node on an API server that checks versions, and on which policies, webhooks and other writers act."""
+    """A Node on a made-up API server, which rejects a patch of an old version.
+
+    A test makes policies, webhooks, other writers and failures act on it.
+    """
 
     def __init__(self) -> None:
         self.document = node()
         self.errors: list[NodeError | None] = []
-        """The errors of the next requests, in turn; None: the request succeeds."""
+        """The results of the next requests, in turn: an error, or None for success."""
         self.denies: Callable[[Patch], str] = lambda _: ""
-        """A policy: why it rejects a patch; "" if it does not."""
+        """An admission policy. It returns why it rejects a patch, or "" to accept it."""
         self.alters: Callable[[dict[str, Any]], None] = lambda _: None
-        """A webhook: changes a patched Node before it is stored."""
+        """A mutating webhook. It changes the patched Node before it is stored."""
         self.before_write: list[Callable[[], None]] = []
-        """What others do just before the next patches, in turn."""
+        """What other writers do just before the next patches, in turn: one call for each patch."""
         self.loses_responses = False
+        """Whether a patch is stored but its response is lost."""
         self.reads = 0
         self.patches: list[Patch] = []
         """The patches that were stored."""
@@ -79,7 +83,7 @@ class ServerNode:
         self.document["metadata"]["resourceVersion"] = str(version)
 
     def set(self, name: str, capacity: str | None, allocatable: str | None) -> None:
-        """Another writer sets these numbers; None: it removes one."""
+        """Another writer sets both numbers of a resource. None: it removes the number."""
         for place, text in (("capacity", capacity), ("allocatable", allocatable)):
             numbers = self.document["status"][place]
             if text is None:
@@ -89,7 +93,7 @@ class ServerNode:
         self.change()
 
     def annotate(self, text: str | None) -> None:
-        """Another writer sets the annotation; None: it removes it."""
+        """Another writer sets the annotation. None: it removes the annotation."""
         annotations = self.document["metadata"]["annotations"]
         annotations.pop(ANNOTATION, None)
         if text is not None:
@@ -102,10 +106,11 @@ class ServerNode:
 
     @property
     def numbers(self) -> dict[str, str | None]:
-        """Name -> the number in capacity and allocatable; "4/3" if they differ."""
+        """The number of each resource: "4", or "4/3" if capacity and allocatable differ."""
         capacity, allocatable = self.state.capacity, self.state.allocatable
         names = sorted(capacity.keys() | allocatable.keys())
-        return {name: self.state.stored(Key(name)).text.replace(" (allocatable ", "/").rstrip(")") for name in names}
+        texts = {name: self.state.stored(Key(name)).text for name in names}  # such as "4 (allocatable 3)"
+        return {name: text.replace(" (allocatable ", "/").rstrip(")") for name, text in texts.items()}
 
     @property
     def condition(self) -> tuple[str, str]:
@@ -125,7 +130,7 @@ class ServerNode:
 
 
 class Service:
-    """Makes one pass after another. Each gets the memory of the one before."""
+    """Makes passes. Each pass gets the memory of the pass before."""
 
     def __init__(self, node: ServerNode | None = None) -> None:
         self.node = node or ServerNode()
@@ -144,7 +149,7 @@ class Service:
         self.resets_limits = False
 
     def make_pass(self, at: float, **readings: Reading) -> PassEnd:
-        """Makes a pass at this uptime. a, b: the readings; a resource without one is not configured."""
+        """Makes a pass at this uptime. A reading a=... is of the resource example.com/a, which is then configured."""
         by_name = {f"example.com/{name}": reading for name, reading in readings.items()}
 
         def inputs_of(read: Mapping[str, Reading]) -> Inputs:
@@ -172,7 +177,7 @@ class Service:
         return end
 
     def restart(self) -> None:
-        """Ends the service, and starts it again."""
+        """Starts the service again, without its memory."""
         self.memory = Memory()
 
     def _config(self, readings: Mapping[str, Reading]) -> Config:

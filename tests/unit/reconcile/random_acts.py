@@ -1,4 +1,4 @@
-"""Random acts, for random histories."""
+"""Hypothesis strategies for the acts of random histories: what happens to the machine, or is done by others."""
 
 from __future__ import annotations
 

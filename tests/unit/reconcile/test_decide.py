@@ -18,7 +18,7 @@ from tests.unit.reconcile.doubles import ABSENT, UNKNOWN, A, B
 NOW = 1000.0
 INPUTS = Inputs(readings={B: ABSENT}, uptime=NOW, lower_after=10.0)
 EMPTY = replace(INPUTS, readings={})
-"""Nothing is configured, so nothing is removed that nothing configures."""
+"""No resource is configured. Then no key is removed for want of a configuration."""
 
 REFUSED, UNKNOWN_READING = ConditionReason.REFUSED, ConditionReason.UNKNOWN
 REJECTED = ConditionReason.CONFIGURATION_REJECTED
@@ -32,12 +32,12 @@ class Case:
     """None: nothing configures the key."""
     published: int | None
     stored: str
-    """Capacity, or capacity/allocatable; "-": nothing."""
+    """What the Node has: "capacity", or "capacity/allocatable"; "-" stands for no number."""
     action: Action
     then: int | None
     """The number in the annotation afterwards."""
     desired: int | None = None
-    """What is written."""
+    """The number that the action SET writes."""
     trouble: ConditionReason | None = None
     adopts: bool = False
     annotated: int | None = None
@@ -50,7 +50,7 @@ class Case:
 
 KEEP, SET, REMOVE, HOLD, REFUSE = Action.KEEP, Action.SET, Action.REMOVE, Action.HOLD, Action.REFUSE
 
-CASES = {
+CASES = {  # reading, published, stored, action, then
     # not published yet
     "first published": Case(4, None, "-", SET, 4, desired=4),
     "allocatable alone is nobody's": Case(4, None, "-/9", SET, 4, desired=4),
@@ -67,9 +67,9 @@ CASES = {
     "lowered late": Case(3, 4, "4", HOLD, 4),
     "lowered after the delay": Case(3, 4, "4", SET, 3, desired=3, over=True),
     "lowered to 0 late": Case(0, 4, "4", HOLD, 4),
-    "not below what is stored": Case(3, 4, "2", SET, 3, desired=3),
-    "not below a kubelet's zero": Case(3, 4, "0", SET, 3, desired=3),
-    "not below what is published": Case(3, 2, "9", SET, 3, desired=3),
+    "lower than published, higher than stored": Case(3, 4, "2", SET, 3, desired=3),
+    "lower than published, after a kubelet's zero": Case(3, 4, "0", SET, 3, desired=3),
+    "higher than published, lower than another's number": Case(3, 2, "9", SET, 3, desired=3),
     "restored from 0": Case(4, 4, "0", SET, 4, desired=4),
     "restored from a foreign number": Case(4, 4, "9", SET, 4, desired=4),
     "restored from no whole number": Case(4, 4, "1500m", SET, 4, desired=4),
@@ -95,8 +95,8 @@ CASES = {
     "absent, and the annotated number": Case(ABSENT, 4, "3", REMOVE, None, annotated=3, over=True),
     "not configured": Case(None, 4, "4", HOLD, 4),
     "not configured for long": Case(None, 4, "4", REMOVE, None, over=True),
-    "not configured gets no number": Case(None, 4, "0", HOLD, 4),
-    "not configured gets no allocatable": Case(None, 4, "4/1", HOLD, 4),
+    "not configured, zeroed: not restored": Case(None, 4, "0", HOLD, 4),
+    "not configured, less allocatable: not restored": Case(None, 4, "4/1", HOLD, 4),
     "not configured, and the annotated number": Case(None, 4, "3", HOLD, 3, annotated=3),
     "not configured, and another's number": Case(None, 4, "9", KEEP, None),
     "an empty configuration removes nothing": Case(None, 4, "4", KEEP, 4, trouble=REJECTED, inputs=EMPTY),
@@ -118,7 +118,7 @@ CASES = {
 
 
 def stored(text: str) -> Stored:
-    """What the text of a case stands for."""
+    """The numbers that the text of a case stands for."""
     capacity, _, allocatable = text.partition("/")
     places = [None if place == "-" else place for place in (capacity, allocatable or capacity)]
     return Stored(*places)
@@ -146,7 +146,7 @@ def test_a_resource(case: Case) -> None:
 
 
 LABEL = Key(A).label
-LABELS = {
+LABELS = {  # reading, published, the label's value, action, the number in the annotation afterwards
     "set": (4, None, None, SET, 4),
     "another writer's": (4, None, "x", REFUSE, None),
     "as published": (4, 4, "4", KEEP, 4),
@@ -173,7 +173,7 @@ def test_a_label_of_an_unknown_resource_stays_without_a_trouble_of_its_own() -> 
     assert (decision.action, decision.published, decision.trouble) == (KEEP, 4, None)
 
 
-REASONS = {
+REASONS = {  # the reason -> reading, published, stored, whether the configuration has changed
     "newly published": (4, None, "-", False),
     "the reading differs": (5, 4, "4", False),
     "the configuration differs": (5, 4, "4", True),
@@ -185,9 +185,7 @@ REASONS = {
 
 
 @pytest.mark.parametrize(("reason", "case"), REASONS.items())
-def test_the_reason_for_a_write_says_only_what_a_pass_sees(
-    reason: str, case: tuple[int, int | None, str, bool]
-) -> None:
+def test_the_reason_for_a_write(reason: str, case: tuple[int, int | None, str, bool]) -> None:
     number, published, text, is_reconfigured = case
     entry = Entry(Key(A), Quantity(number), published, published, stored(text), is_reconfigured=is_reconfigured)
     assert decide(entry, INPUTS).reason == reason

@@ -1,6 +1,7 @@
-"""Random histories of the service, its Node and all that may happen to them: no promise is broken.
+"""Random histories break no promise.
 
-The judge (tests/support/judge) knows the promises, and what is admitted. Both stand in docs/explanation.md.
+A history is a list of acts (the hardware changes, another writer writes, a server fails) in a simulated world.
+The judge (tests/support/judge) checks the promises of docs/explanation.md, and knows the exceptions admitted there.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from tests.support.model.acts import Act, AllCausesEnd
 from tests.support.model.world import World
 from tests.unit.reconcile.random_acts import RESYNC, pauses, random_acts
 
-usual = how_hard().max_examples
+usual_examples = how_hard().max_examples
 
 
 @pytest.mark.timeout(3600)  # all examples take minutes, on a busy machine many
-@how_hard(max_examples=min(3 * usual, 20_000), suppress_health_check=list(HealthCheck))
+@how_hard(max_examples=min(3 * usual_examples, 20_000), suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**16), st.booleans(), st.lists(st.tuples(random_acts, pauses), min_size=6, max_size=12))
 def test_no_history_breaks_a_promise(seed: int, registered: bool, history: list[tuple[Act, float]]) -> None:
-    """At the end, all causes end, and nothing happens for some hours."""
+    """After the history, all that disturbs ends, and some quiet hours pass."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         world = World(Path(folder) / "machine", seed, registered=registered)
         for act, pause in history:

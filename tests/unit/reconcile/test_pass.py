@@ -1,4 +1,4 @@
-"""Whole passes against a made-up API server: one patch, its guard, what becomes of it, and what is remembered."""
+"""Whole passes against a made-up API server: what a pass writes, reports and remembers, whatever the server does."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def service() -> Service:
 
 
 def published(server: ServerNode) -> Any:
-    """The content of the annotation; None without one."""
+    """The numbers in the annotation. None: there is no annotation."""
     text = server.state.annotation
     return None if text is None else json.loads(text)
 
@@ -55,7 +55,7 @@ def test_only_what_differs_is_in_the_patch(service: Service) -> None:
 
 
 def times(server: ServerNode) -> tuple[str, str]:
-    """When the condition was last written, and when its status last changed."""
+    """The times of day at which the condition was last written, and its status last changed."""
     (*_, ours) = server.document["status"]["conditions"]
     return ours["lastHeartbeatTime"][-9:], ours["lastTransitionTime"][-9:]
 
@@ -69,6 +69,7 @@ def test_the_transition_time_changes_only_with_the_status(service: Service) -> N
     assert times(service.node) == ("22:13:40Z", "22:13:40Z")
 
 
+# The last heartbeat before the pass at 22:13:30, and how many writes refresh it.
 HEARTBEATS = {"new": ("22:13:20Z", 0), "old": ("22:03:20Z", 1), "in the future": ("23:59:59Z", 1), "damaged": ("x", 1)}
 
 
@@ -81,7 +82,7 @@ def test_an_old_heartbeat_is_refreshed(service: Service, heartbeat: str, writes:
     service.restart()
     service.make_pass(10.0, a=FOUR)
     assert len(service.node.patches) == 1 + writes
-    assert len(service.node.events) == 2, "a heartbeat is no news"
+    assert len(service.node.events) == 2, "a heartbeat creates no event"
 
 
 def test_without_the_setting_the_condition_is_removed(service: Service) -> None:
@@ -93,7 +94,7 @@ def test_without_the_setting_the_condition_is_removed(service: Service) -> None:
     assert len(service.node.patches) == 2
 
 
-def test_a_node_that_nothing_concerns_is_not_written(service: Service) -> None:
+def test_without_a_configured_resource_nothing_is_written(service: Service) -> None:
     service.make_pass(1000.0)
     assert service.node.patches == []
 
@@ -160,11 +161,11 @@ def test_a_forged_annotation_publishes_nothing_and_reaches_no_native_resource(se
 # --- others in between
 
 
-def test_a_conflict_begins_again_at_the_get(service: Service) -> None:
+def test_after_a_conflict_the_node_is_read_again(service: Service) -> None:
     service.node.before_write = [lambda: service.node.set(B, "1", "1")] * 2
     service.make_pass(1000.0, a=FOUR, b=FOUR)
     assert (service.node.reads, service.node.attempts) == (3, 3)
-    assert service.node.numbers == {A: "4", B: "1"}  # not capacityd's
+    assert service.node.numbers == {A: "4", B: "1"}  # B is the other writer's
     assert service.node.condition == ("False", "Refused")
 
 
@@ -188,7 +189,7 @@ def test_a_conflict_although_nobody_has_written_is_a_rejection(service: Service)
 
 
 def denies(*names: str) -> Any:
-    """A policy that denies these names of resources."""
+    """A policy that denies patches with these resources."""
 
     def policy(patch: Patch) -> str:
         denied = [name for name in names if name in {**patch.capacity, **patch.allocatable}]
@@ -218,7 +219,8 @@ def test_a_denied_name_stays_out_until_its_pause_ends_and_is_then_tried_alone(se
     service.make_pass(1120.0, a=FOUR, b=Quantity(5))
     assert (service.node.numbers, service.node.condition) == ({A: "4", B: "5"}, TRUE)
     alone, last = service.node.patches[-2:]
-    assert (alone.capacity, alone.condition, last.capacity) == ({A: 4}, None, {})  # True only after it was stored
+    # The condition becomes True in a patch of its own, after the number was stored.
+    assert (alone.capacity, alone.condition, last.capacity) == ({A: 4}, None, {})
 
 
 def test_another_number_of_a_denied_name_is_tried_at_once(service: Service) -> None:
@@ -228,14 +230,16 @@ def test_another_number_of_a_denied_name_is_tried_at_once(service: Service) -> N
     assert (service.node.numbers, service.node.condition) == ({A: "3"}, TRUE)
 
 
-@pytest.mark.parametrize(("denied", "attempts"), [({7}, 9), ({1, 8}, 15), (set(range(10)), 21)], ids=str)
-def test_denied_names_are_found_and_the_others_are_written(service: Service, denied: set[int], attempts: int) -> None:
+@pytest.mark.parametrize(("denied", "max_attempts"), [({7}, 9), ({1, 8}, 15), (set(range(10)), 21)], ids=str)
+def test_denied_names_are_found_and_the_others_are_written(
+    service: Service, denied: set[int], max_attempts: int
+) -> None:
     names = [f"n{number}" for number in range(10)]
     service.node.denies = denies(*(f"example.com/n{number}" for number in denied))
     service.make_pass(1000.0, **dict.fromkeys(names, FOUR))
     assert service.node.numbers.keys() == {f"example.com/n{number}" for number in {*range(10)} - denied}
     assert service.memory.denied.keys() == {f"example.com/n{number}" for number in denied}
-    assert service.node.attempts <= attempts
+    assert service.node.attempts <= max_attempts
     assert len(service.memory.writes) == 1
 
 
@@ -252,7 +256,7 @@ def test_a_policy_that_denies_the_condition_does_not_deny_the_numbers(service: S
     assert service.node.condition == TRUE
 
 
-def test_a_denied_condition_that_nothing_wants_any_more_is_not_denied_any_more(service: Service) -> None:
+def test_a_denied_condition_is_forgotten_when_the_stored_one_is_right_again(service: Service) -> None:
     service.make_pass(1000.0, a=FOUR)
     service.node.denies = lambda patch: "no condition" if patch.condition else ""
     service.make_pass(1010.0, a=UNKNOWN)
@@ -268,14 +272,14 @@ def test_annotations_without_room_leave_the_condition(service: Service) -> None:
     assert (service.node.numbers, service.node.condition) == ({}, ("False", "Denied"))
     attempts = service.node.attempts
     service.make_pass(1010.0, a=FOUR)
-    assert service.node.attempts == attempts, "it is tried again after a minute"
+    assert service.node.attempts == attempts, "the annotations are tried again only after a minute"
     service.node.denies = lambda _: ""
     service.make_pass(1070.0, a=FOUR)
     assert (service.node.numbers, service.node.condition) == ({A: "4"}, TRUE)
     assert service.node.state.configuration == "first"
 
 
-def test_a_lost_annotation_that_may_not_be_restored_is_said(service: Service) -> None:
+def test_a_lost_annotation_that_may_not_be_restored_is_reported(service: Service) -> None:
     service.make_pass(1000.0, a=FOUR)
     service.node.annotate(None)
     service.node.denies = lambda patch: "no annotation" if ANNOTATION in patch.annotations else ""
@@ -298,7 +302,7 @@ def caps(number: int) -> Any:
     return alter
 
 
-def test_what_a_webhook_stores_differently_is_denied_and_stays_ours(service: Service) -> None:
+def test_a_number_that_a_webhook_alters_is_denied_and_remains_capacityds(service: Service) -> None:
     service.node.alters = caps(3)
     service.make_pass(1000.0, a=FOUR)
     assert (service.node.numbers, published(service.node)) == ({A: "3"}, {A: 3})
@@ -322,14 +326,14 @@ def test_a_higher_number_of_a_webhook_is_denied_although_the_reduction_is_held(s
 
 
 def test_a_webhook_that_alters_a_number_is_tried_again_once_a_minute(service: Service) -> None:
-    """Each attempt needs a second patch, which annotates what was stored."""
+    """Each attempt needs a second patch, which writes the stored number into the annotation."""
     service.node.alters = caps(3)
     for second in range(600):
         service.make_pass(1000.0 + second, a=FOUR)
     assert service.node.attempts == 2 * 10
 
 
-def test_a_webhook_that_strips_the_annotation_is_said(service: Service) -> None:
+def test_a_webhook_that_strips_the_annotation_is_reported(service: Service) -> None:
     def strip(document: dict[str, Any]) -> None:
         document["metadata"]["annotations"].pop(ANNOTATION, None)
 
@@ -362,7 +366,7 @@ def test_a_configuration_that_others_keep_changing_is_overwritten(service: Servi
 
 
 def test_a_webhook_that_strips_what_the_patch_does_not_contain_is_noticed(service: Service) -> None:
-    """Here the patch contains a number, and the condition stays as it is."""
+    """The patch contains only a number. The webhook removes the condition."""
     service.make_pass(1000.0, a=FOUR)
     service.node.alters = lambda document: document["status"]["conditions"].clear()
     end = service.make_pass(1010.0, a=Quantity(5))
@@ -482,7 +486,7 @@ def test_rare_changes_by_others_are_restored_without_a_word(service: Service) ->
         assert (service.node.numbers, service.node.condition) == ({A: "4"}, TRUE)
 
 
-# --- finding nothing new
+# --- passes that may send nothing
 
 
 def test_a_pass_that_finds_nothing_new_sends_nothing(service: Service) -> None:
@@ -495,11 +499,13 @@ def test_a_pass_that_finds_nothing_new_sends_nothing(service: Service) -> None:
     assert service.node.numbers == {A: "5"}
 
 
-@pytest.mark.parametrize("what", ["unknown", "held", "overwritten", "denied", "configuration", "errors", "observe"])
-def test_a_pass_that_may_find_something_reads_the_node(service: Service, what: str) -> None:
+@pytest.mark.parametrize(
+    "situation", ["unknown", "held", "overwritten", "denied", "configuration", "errors", "observe"]
+)
+def test_a_pass_that_may_find_something_reads_the_node(service: Service, situation: str) -> None:
     readings: dict[str, Reading] = {"a": FOUR}
     service.make_pass(1000.0, **readings)
-    match what:
+    match situation:
         case "unknown":
             service.make_pass(1010.0, a=UNKNOWN)
             readings = {"a": UNKNOWN}
@@ -528,7 +534,7 @@ def test_a_pass_that_may_find_something_reads_the_node(service: Service, what: s
     assert service.node.reads == reads + 1
 
 
-# --- what is said
+# --- the condition's message, and events
 
 
 def test_the_most_urgent_reason_and_all_texts(service: Service) -> None:
@@ -615,7 +621,7 @@ def test_an_unreadable_list_of_device_plugins_is_named_and_read_again(service: S
 
 def test_a_label_follows_what_is_published_as_its_resource(service: Service) -> None:
     service.labels = {A}
-    for at, reading, value in (
+    for at, reading, label in (
         (1000.0, FOUR, "4"),
         (1010.0, Quantity(5), "5"),
         (1020.0, Quantity(3), "5"),
@@ -626,10 +632,11 @@ def test_a_label_follows_what_is_published_as_its_resource(service: Service) -> 
         (1110.0, ABSENT, None),
     ):
         service.make_pass(at, a=reading)
-        assert service.node.state.labels.get(A) == value, at
+        assert service.node.state.labels.get(A) == label, at
 
 
 def withdraw(node: ServerNode, plugins: frozenset[str] = frozenset()) -> PassEnd:
+    """Makes the pass that removes all that capacityd has published. plugins: names of device plugins."""
     return Pass(node, lambda _: {}, lambda _: Inputs(is_withdrawal=True), lambda: plugins).run()
 
 

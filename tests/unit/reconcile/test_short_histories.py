@@ -1,4 +1,7 @@
-"""Short histories, one for each situation that once broke a promise, and what each of them leaves."""
+"""Short histories, one for each situation in which a promise was once broken.
+
+A history is a list of acts in a simulated world. There a judge (tests/support/judge) raises BrokenPromise.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,8 @@ from tests.support.model.world import World
 History: TypeAlias = Sequence[tuple[Act, float]]
 """Acts, each with the seconds that pass after it."""
 
-_NONE = Absent("none")
-_TWO: History = [(has(A, 2), 15.0), (has(B, 2), 200.0)]
+_ABSENT = Absent("none")
+_BOTH_PUBLISHED: History = [(has(A, 2), 15.0), (has(B, 2), 200.0)]
 
 HISTORIES: dict[str, History] = {
     "two conditions are added at the same time": [
@@ -32,7 +35,7 @@ HISTORIES: dict[str, History] = {
         (others.JustBeforeAPatch(others.ConditionIsAdded(), has(A, 3)), 15.0),
     ],
     "another value is lost while one is written": [
-        *_TWO,
+        *_BOTH_PUBLISHED,
         (others.JustBeforeAPatch(others.OtherWrites(B, "0"), has(A, 4)), 15.0),
     ],
     "another writer publishes the same, and the answer is lost": [
@@ -54,7 +57,7 @@ HISTORIES: dict[str, History] = {
     ],
     "another writer publishes the same after a write that never arrived": [
         (has(A, 2), 15.0),
-        (HardwareChanges(B, _NONE), 15.0),
+        (HardwareChanges(B, _ABSENT), 15.0),
         (others.ServerFails(lost_requests=1), 0.0),
         (has(B, 3), 2.0),
         (others.OtherWrites(B, "3"), 200.0),
@@ -83,7 +86,7 @@ HISTORIES: dict[str, History] = {
     ],
     "another capacityd has a resource less": [
         (has(A, 2), 15.0),
-        (others.OtherCapacitydStarts(A, _NONE), 900.0),
+        (others.OtherCapacitydStarts(A, _ABSENT), 900.0),
         (others.OtherCapacitydStops(), 400.0),
     ],
     "another capacityd cannot read a resource": [
@@ -139,7 +142,7 @@ HISTORIES: dict[str, History] = {
         (others.JustBeforeAPatch(others.NodeIsDeleted(), has(A, 2)), 15.0),
         (ConfigurationChanges(settings=Settings(observe=True)), 15.0),
     ],
-    "a configuration loses its only file": [*_TWO, (ConfigurationChanges(frozenset()), 400.0)],
+    "a configuration loses its only file": [*_BOTH_PUBLISHED, (ConfigurationChanges(frozenset()), 400.0)],
     "a write that never arrived is no record, and what others have annotated is believed": [
         (has(B, 1), 15.0),
         (others.ServerFails(lost_requests=99), 0.0),
@@ -168,12 +171,12 @@ HISTORIES: dict[str, History] = {
         (ConfigurationChanges(frozenset({A}), labelled=frozenset({A})), 200.0),
         (others.ClusterIsRestored(), 400.0),
     ],
-    "a configuration cannot be read": [*_TWO, (ConfigurationChanges(frozenset({A}), complete=False), 400.0)],
+    "a configuration cannot be read": [*_BOTH_PUBLISHED, (ConfigurationChanges(frozenset({A}), complete=False), 400.0)],
 }
 
 
 def tell(world: World, history: History) -> None:
-    """Lets the history happen. Raises BrokenPromise."""
+    """Lets the acts of a history happen in the world. Raises BrokenPromise."""
     for act, pause in history:
         act.happens(world)
         world.run(pause)
@@ -190,8 +193,8 @@ def test_a_short_history_breaks_no_promise(world: World, history: History) -> No
     tell(world, [(AllCausesEnd(), 4.0 * 3600.0)])
 
 
-def test_while_a_webhook_removes_the_annotation_few_writes_try_it(world: World) -> None:
-    """What such a write leaves is no news. The condition is True at the first one only."""
+def test_while_a_webhook_removes_the_annotation_it_is_rarely_written(world: World) -> None:
+    """A write that the webhook alters causes no further write at once. The condition stays False."""
     tell(world, [(has(A, 2), 15.0), (others.WebhookAlters((Alters("annotation", None),), B, Quantity(3)), 15.0)])
     statuses: list[str] = []
     tell_judge = world.server.on_patch
@@ -208,9 +211,9 @@ def test_while_a_webhook_removes_the_annotation_few_writes_try_it(world: World) 
 
 
 def test_a_plugin_list_that_becomes_readable_is_read_in_time(world: World) -> None:
-    """No event reports that it became unreadable, or readable again."""
-    unseen = acts.PluginListChanges(readable=False, reported=False)
-    tell(world, [(has(A, 2), 15.0), (unseen, 15.0), (others.OtherWrites(A, "3"), 700.0)])
+    """No event reports that the list became unreadable, or readable again."""
+    becomes_unreadable = acts.PluginListChanges(readable=False, reported=False)
+    tell(world, [(has(A, 2), 15.0), (becomes_unreadable, 15.0), (others.OtherWrites(A, "3"), 700.0)])
     assert world.server.condition["reason"] == "Refused"
     tell(world, [(acts.PluginListChanges(readable=True, reported=False), 75.0)])
     assert (world.server.condition["status"], world.server.capacity[A]) == ("True", "2")

@@ -1,6 +1,6 @@
-"""Every small state of a Node with one resource: what a pass does, and that the condition is True only if all is right.
+"""Every small state of a Node with one resource: what a pass may change, and when the condition is True.
 
-A ghost judges: it does not use the program's rules, only what the pages promise.
+The test does not use the program's rules. It repeats what the documentation promises.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ NOW = 1000.0
 
 @dataclass(frozen=True)
 class State:
-    """A Node, what is remembered, and what is configured and read."""
+    """A Node, the service's memory, the configuration and the reading."""
 
     capacity: str | None
     allocatable: str | None
     annotated: int | None
     remembered: int | None
     reading: Reading | None
-    """None: another resource is configured."""
+    """None: the resource is not configured, but another one is."""
     adopts: bool
     lower_after: float
     plugins: frozenset[str] | None
 
     @property
     def ours(self) -> set[int]:
-        """The numbers that capacityd has published: the key is its own if there is one."""
+        """The numbers that capacityd has published. If there are any, the key is capacityd's."""
         return {number for number in (self.annotated, self.remembered) if number is not None}
 
     @property
     def is_restorable(self) -> bool:
-        """Whether nothing that was changed may be a device plugin's."""
+        """Whether the key is certainly no device plugin's, so that a changed number is restored."""
         return self.plugins is not None and A not in self.plugins
 
 
@@ -57,7 +57,7 @@ def states() -> list[State]:
 
 
 def service(state: State) -> Service:
-    """The service in this state."""
+    """A service that finds this state."""
     server = ServerNode()
     server.document = node()
     for place, text in (("capacity", state.capacity), ("allocatable", state.allocatable)):
@@ -74,7 +74,7 @@ def service(state: State) -> Service:
 
 
 def make_pass(made: Service, state: State, at: float) -> None:
-    """A pass with this state's reading. None: only another resource, b, is configured."""
+    """Makes a pass with this state's reading. Without a reading, only another resource, b, is configured."""
     if state.reading is None:
         made.make_pass(at, b=ABSENT)
     else:
@@ -82,9 +82,9 @@ def make_pass(made: Service, state: State, at: float) -> None:
 
 
 def is_right(made: Service, state: State, *, may_be_held: bool) -> bool:
-    """Whether the published number is stored, and is the reading. may_be_held: or more than the reading.
+    """Whether the published number is stored and equals the reading. Never while the reading is unknown.
 
-    None is right while a resource is unknown.
+    may_be_held: a number above the reading is right too, because a reduction is held back for some time.
     """
     if state.reading == UNKNOWN:
         return False

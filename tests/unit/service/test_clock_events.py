@@ -8,7 +8,7 @@ from capacityd.service.clock_events import ClockEvents
 
 
 def test_a_timer_that_has_expired_starts_no_pass_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As after January 2038."""
+    """The timer's time is January 2038, so it has always expired after that."""
     monkeypatch.setattr("capacityd.service.clock_events._EXPIRATION", 1)
     source = ClockEvents()
     try:

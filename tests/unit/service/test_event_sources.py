@@ -1,7 +1,7 @@
 """The events that the service receives: real netlink in the test's own network namespace, real inotify, real signals.
 
-The kernel delivers to a socket before the sender continues, and to inotify before the file call returns, so most
-events are there at once. Where the kernel takes time, the test waits with a deadline; it never sleeps.
+Most events can be read at once: the kernel delivers a netlink message before the sender continues, and an inotify event
+before the file call returns. The tests wait for the other events, with a deadline.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MANY = 5_000
 
 
 def received(source: Source) -> Collection[PassReason | signal.Signals]:
-    """The next reasons or signals; fails if none arrive."""
+    """Waits for the next events, and returns their reasons or signals."""
     poll = select.poll()
     poll.register(source.fileno(), select.POLLIN)
     assert poll.poll(DEADLINE_MS), "nothing was received"
@@ -94,7 +94,7 @@ def test_only_udev_events_of_the_configured_subsystems_start_a_pass() -> None:
 
 @alone
 def test_udev_events_of_network_links_are_those_of_links() -> None:
-    """Each pod causes some, so they may wait."""
+    """Each pod causes events of links, so their passes may wait."""
     sender = UdevSender(Path("/proc/self/ns/net"))
     sources = EventSources(lambda _: None)
     sources.watch(ServiceConfig(("net", "usb")))
@@ -106,7 +106,7 @@ def test_udev_events_of_network_links_are_those_of_links() -> None:
 @alone
 def test_an_overflow_starts_a_pass_and_the_source_continues() -> None:
     udev, sender = UdevEvents(["net"], PassReason.DEVICES), UdevSender(Path("/proc/self/ns/net"))
-    with socket.socket(fileno=os.dup(udev.fileno())) as small:  # shrink the buffer: libudev takes 128 MiB if it may
+    with socket.socket(fileno=os.dup(udev.fileno())) as small:  # a small buffer; libudev's would have up to 128 MiB
         small.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
     for number in range(MANY):
         sender.send("add", f"/devices/virtual/net/veth{number}", "net", ID_NET_DRIVER="veth")
@@ -118,7 +118,7 @@ def test_an_overflow_starts_a_pass_and_the_source_continues() -> None:
 
 @alone
 def test_a_source_that_cannot_be_opened_leaks_nothing() -> None:
-    """Each pass reopens the source. Here only one more descriptor is free: it suffices for libudev's socket alone."""
+    """Each pass tries again to open the source. Here one descriptor is free: enough only for libudev's socket."""
     UdevEvents(["usb"], PassReason.DEVICES).close()
     before = open_files()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -158,6 +158,7 @@ def test_signals_are_received() -> None:
     forked(test)
 
 
+# Sends itself signals when Python deletes the object `late`, at the very end.
 _SIGNALLED_AT_ITS_END = """
 import os, signal
 from capacityd.service.event_sources import Signals, ignore_signals
@@ -172,7 +173,7 @@ raise SystemExit(3)
 
 
 def test_a_signal_at_the_end_leaves_the_exit_status_as_it_is() -> None:
-    """Python deletes Late after restoring the default signal handlers."""
+    """At the very end, Python has already restored the default signal handlers."""
     command = [sys.executable, "-c", _SIGNALLED_AT_ITS_END]
     assert subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT / "agent")}).returncode == 3
 
@@ -207,10 +208,10 @@ def test_a_kernel_without_swap_lacks_no_event_source(
     assert (errors[-1], len(sources.filenos())) == ([], clock_only + exists)
 
 
-def test_while_a_source_cannot_be_opened_each_comparison_is_a_reason_for_a_pass(
+def test_while_a_source_cannot_be_opened_each_comparison_starts_a_pass(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Whatever the source would report, a pass notices it within a minute. The source is opened as soon as possible."""
+    """Such a pass, once a minute, notices what the source would have reported."""
     errors: list[Sequence[str]] = []
 
     def used_up(*_: object) -> None:
@@ -244,7 +245,7 @@ def _fails(_: FileEvents) -> set[PassReason]:
 
 @alone
 def test_watching_new_credentials_loses_no_event() -> None:
-    """Also if no file was watched before."""
+    """Here no file was watched before."""
     sender = UdevSender(Path("/proc/self/ns/net"))
     sources = EventSources(lambda _: None)
     sources.watch(ServiceConfig(("usb",)))

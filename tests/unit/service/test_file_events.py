@@ -1,4 +1,7 @@
-"""Watched files appear, change and go, with links in their paths. Inotify reports before the file call returns."""
+"""Watched files appear, change and are removed, also behind links.
+
+Inotify reports before the file call returns, so that each event can be read at once.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from capacityd.service.file_events import FileEvents
 REASONS = {PassReason.FILE}
 
 
-def folder_of(path: Path) -> Path:
+def make_folder_of(path: Path) -> Path:
     path.parent.mkdir(parents=True)
     return path.parent
 
@@ -26,7 +29,7 @@ def folder_of(path: Path) -> Path:
 def seats(tmp_path: Path) -> Path:
     """The path of a file that does not exist yet, in a folder that exists."""
     path = tmp_path / "licences" / "seats"
-    folder_of(path)
+    make_folder_of(path)
     return path
 
 
@@ -46,7 +49,7 @@ def watch(*paths: Path) -> FileEvents:
 
 
 def heard(source: FileEvents) -> set[PassReason]:
-    """The reasons for a pass, which sets the watches anew."""
+    """The reasons of the events, each of which starts a pass. Then the watches are set anew, as before a pass."""
     reasons = source.drain()
     source.prepare_pass()
     return reasons
@@ -72,7 +75,7 @@ def test_a_file_appears_changes_is_replaced_and_removed(seats: Path) -> None:
 
 
 def test_a_file_that_is_truncated_or_grows_starts_a_pass(seats: Path) -> None:
-    """truncate(2) closes no file, and neither does a process that keeps writing."""
+    """In neither case is a file closed, so that inotify's event for closing does not suffice."""
     write(seats, "40")
     source = watch(seats)
     os.truncate(seats, 1)
@@ -85,8 +88,8 @@ def test_a_file_that_is_truncated_or_grows_starts_a_pass(seats: Path) -> None:
         assert heard(source) == REASONS
 
 
-def test_each_name_of_one_file_starts_its_passes(tmp_path: Path) -> None:
-    """Several names of a file share one watch."""
+def test_a_file_with_several_names_starts_the_passes_of_each_name(tmp_path: Path) -> None:
+    """All names of a file share one inotify watch."""
     write(tmp_path / "a")
     (tmp_path / "b").hardlink_to(tmp_path / "a")
     (tmp_path / "c").symlink_to("b")
@@ -130,14 +133,14 @@ def test_its_folder_appears_level_by_level(tmp_path: Path) -> None:
     assert heard(source) == REASONS
     shutil.rmtree(tmp_path / "a")
     assert heard(source) == REASONS
-    folder_of(path)  # all levels at once
+    make_folder_of(path)  # all levels at once
     for _ in range(2):
         write(path)
         assert heard(source) == REASONS
 
 
 def test_a_change_while_the_watches_are_set_is_found_later(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    path, add = tmp_path / "a" / "seats", FileEvents._add
+    path, add = tmp_path / "a" / "seats", FileEvents._add  # _add sets one inotify watch
 
     def add_and_make(self: FileEvents, watched: str, mask: int) -> int:
         descriptor = add(self, watched, mask)
@@ -175,11 +178,11 @@ def test_only_what_is_needed_is_watched(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "seats"
     source = watch(path)
     for _ in range(50):
-        folder_of(path)
+        make_folder_of(path)
         heard(source)
         shutil.rmtree(tmp_path / "a")
         heard(source)
-    folder_of(path)
+    make_folder_of(path)
     heard(source)
     with open(f"/proc/self/fdinfo/{source.fileno()}") as f:
         watched = [line for line in f if line.startswith("inotify")]
@@ -187,7 +190,7 @@ def test_only_what_is_needed_is_watched(tmp_path: Path) -> None:
 
 
 def test_the_target_of_a_link_is_watched_too(tmp_path: Path) -> None:
-    """As in a projected volume: the path leads through a link to a folder, and an update replaces that link."""
+    """In a projected volume, a path leads through a link to a folder, and an update replaces that link."""
     for version in ("v1", "v2"):
         (tmp_path / version).mkdir()
         write(tmp_path / version / "seats")
@@ -209,7 +212,7 @@ def test_the_target_of_a_link_is_watched_too(tmp_path: Path) -> None:
 
 def test_a_link_that_is_followed_twice_is_no_loop(tmp_path: Path) -> None:
     """For example, /var/run is a link to /run, and a link in it begins with /var/run again."""
-    folder_of(tmp_path / "run" / "seats")
+    make_folder_of(tmp_path / "run" / "seats")
     write(tmp_path / "run" / "real")
     (tmp_path / "var").symlink_to("run")
     (tmp_path / "run" / "seats").symlink_to(tmp_path / "var" / "real")
@@ -236,13 +239,13 @@ def test_as_many_links_are_followed_as_the_kernel_does(tmp_path: Path, links: in
 def test_a_file_system_that_may_hang_is_not_accessed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, by_link: bool, name: str
 ) -> None:
-    """If the server of the file system is gone, access would hang the service. Mounts have their own events."""
+    """An access would hang the service if the server of the file system is gone."""
     point, link, table = tmp_path / name, tmp_path / "link", tmp_path / "mountinfo"
     escaped = str(point).replace("\\", r"\134").replace(" ", r"\040")
     local = f"25 1 8:1 / {tmp_path} rw shared:1 - ext4 /dev/sda1 rw\n"
     table.write_text(f"{local}30 25 0:50 / {escaped} rw - {kind} server:/export rw\n")
     monkeypatch.setattr("capacityd.service.file_events.MOUNT_TABLE", str(table))
-    folder_of(point / "deep" / "seats")
+    make_folder_of(point / "deep" / "seats")
     write(point / "deep" / "seats")
     link.symlink_to(point / "deep")
     asked: list[str] = []
@@ -292,8 +295,8 @@ def test_no_free_inotify_watch_is_an_error(tmp_path: Path, monkeypatch: pytest.M
     assert len(os.listdir("/proc/self/fd")) <= before
 
 
-def test_an_event_of_another_file_looks_at_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A writer beside a watched file costs the service next to nothing, however many mounts there are."""
+def test_after_an_event_of_another_file_no_path_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a process that writes beside a watched file costs the service next to nothing."""
     source = watch(tmp_path / "seats", tmp_path / "a/b/c")
 
     def look(*_: object) -> None:
@@ -309,7 +312,7 @@ def test_an_event_of_another_file_looks_at_nothing(tmp_path: Path, monkeypatch: 
 def test_a_file_that_changes_all_the_time_is_looked_at_once_a_pass(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The links on its path may be long."""
+    """A look follows all links on the path, so it may take long."""
     source = watch(tmp_path / "seats")
     looks: list[str] = []
 
@@ -328,7 +331,7 @@ def test_a_file_that_changes_all_the_time_is_looked_at_once_a_pass(
     assert looks == [str(tmp_path / "seats")]
 
 
-LINKS: dict[str, tuple[int, int, bool]] = {
+LINKS: dict[str, tuple[int, int, bool]] = {  # the link's owner, the target's owner, whether the target is watched
     "root's link to another's file": (0, 1234, True),
     "another's link to that user's file": (1234, 1234, True),
     "another's link to root's file": (1234, 0, False),
@@ -339,10 +342,10 @@ LINKS: dict[str, tuple[int, int, bool]] = {
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 @pytest.mark.parametrize("kind", LINKS)
-def test_a_link_is_followed_as_the_read_follows_it(tmp_path: Path, kind: str) -> None:
+def test_a_link_is_followed_only_if_a_detector_would_follow_it(tmp_path: Path, kind: str) -> None:
     """Otherwise, another user would learn when a file changes that only root can see."""
     link_owner, target_owner, followed = LINKS[kind]
-    target, link = folder_of(tmp_path / "secret" / "seats") / "seats", tmp_path / "link"
+    target, link = make_folder_of(tmp_path / "secret" / "seats") / "seats", tmp_path / "link"
     if target_owner >= 0:
         write(target)
         os.chown(target, target_owner, target_owner)

@@ -1,4 +1,7 @@
-"""Links, addresses, routes, mounts and swap as the kernel reports them, in new namespaces: what wakes the service."""
+"""Which changes of links, addresses, routes, mounts and swap wake the service, in new namespaces of a real kernel.
+
+In the steps, a shell command leads to an event (True) or to none (False). The command ":" changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ def test_each_change_of_a_link_is_an_event() -> None:
         "ip link set br7 up": True,
         "ip link set br7 mtu 1400": True,
         "ip link set br7 name br8": True,
-        "ip link set va down": True,  # as when a cable is pulled
+        "ip link set va down": True,  # like a pulled cable
         "ip link del br8": True,
         "ip address add 192.0.2.7/24 dev va": False,
         ":": False,
@@ -43,7 +46,7 @@ def test_each_change_of_an_address_is_an_event() -> None:
 
 
 def test_each_change_that_may_move_a_default_route_is_an_event() -> None:
-    """Also a change of a next-hop object, and what removes a route without a message about it."""
+    """The kernel removes some routes without a message about the route."""
     steps = {
         "ip route add default via 192.0.2.1": True,
         "ip route replace default via 198.51.100.1": True,
@@ -57,7 +60,7 @@ def test_each_change_that_may_move_a_default_route_is_an_event() -> None:
         "ip -6 nexthop add id 3 via fe80::1 dev va; ip -6 route replace default nhid 3": True,
         "ip nexthop del id 1": True,
         "ip route add default via 198.51.100.1": True,
-        "ip address del 198.51.100.7/24 dev vb": True,  # the kernel removes the route without a message about it
+        "ip address del 198.51.100.7/24 dev vb": True,  # removes a route without a message about it
         "ip link del va": True,
         ":": False,
     }
@@ -73,13 +76,14 @@ def test_each_change_that_may_move_a_default_route_is_an_event() -> None:
     ],
 )
 def test_an_overflow_is_an_event_and_the_source_continues(source: str, lines: str) -> None:
-    program = PROGRAM.replace("poll = select", "source._socket.setsockopt(1, 8, 1)\npoll = select")  # SO_RCVBUF
+    small_buffer = "source._socket.setsockopt(1, 8, 1)"  # SO_RCVBUF
+    program = PROGRAM.replace("poll = select", f"{small_buffer}\npoll = select")
     steps = {f"{lines} | ip -batch -": True, ":": False, "ip address add 192.0.2.7/32 dev lo; ip link set lo up": True}
     check_events(source, VETH, steps, program)
 
 
 def test_each_mount_is_an_event() -> None:
-    """Also a bind mount of a folder, which may move the node's data to another disk."""
+    """A bind mount may move the node's data to another disk."""
     steps = {
         "mkdir f b; mount -t tmpfs tmpfs $PWD/f": True,
         "mount --bind f $PWD/b": True,

@@ -1,4 +1,4 @@
-"""The resident process with stubs as children: why it starts them, and how it handles their messages.
+"""The resident process of the service with shell scripts as children: when it starts them, and how it takes messages.
 
 The tests with the real control plane run the real children.
 """
@@ -31,8 +31,7 @@ from tests.cluster.notifications import Notifications
 pytestmark = pytest.mark.slow
 
 DEADLINE = 30.0
-# After a failed check, the service pauses half a second instead of twenty, unless a test sets another pause. After
-# the first failed passes, it pauses half a second instead of four or sixty seconds.
+# Runs the service. It pauses only half a second after a failed check (unless a test sets another pause) or pass.
 _BOOT = """import sys
 sys.path.insert(0, sys.argv[1])
 from capacityd.model import pace
@@ -41,10 +40,13 @@ loop.CHECK_RETRY_PERIOD = globals().get("pause", 0.5)
 pace.SHORTEST_PAUSE.update(dict.fromkeys(pace.SHORTEST_PAUSE, 0.5))
 sys.exit(main.main(sys.argv[2:]))
 """
+# Python code to run before the service.
+# While the file {flag} exists, the machine seems to have been suspended for a minute.
 _SLEEPS = """import os, time
 clock = time.clock_gettime
 time.clock_gettime = lambda n: clock(n) + (60 if n == time.CLOCK_BOOTTIME and os.path.exists("{flag}") else 0)
 """
+# The machine seems to have booted five seconds ago.
 _BOOTING = """import time
 clock = time.clock_gettime
 began = clock(time.CLOCK_BOOTTIME) - 5
@@ -64,6 +66,7 @@ def warn_and_run(service):
     return run(service)
 loop.Service.run = warn_and_run
 """
+# Shell commands that a child runs for a job.
 _GOOD = {
     "check": """echo '["CheckResult", {"config": {"files": {"FOLDER/seats": "file"}}}]'""",
     "reconcile": """echo '["Probed", {}]'; echo '["PassResult", {"status": "1 of 1 resources published"}]'""",
@@ -76,11 +79,11 @@ job=$(field job '"\([a-z]*\)"')
 reasons=$(field reasons '\[\([^]]*\)\]' | tr -d '" ')
 memory=$(field memory '"\([^"]\{1,\}\)"')
 """
-"""Shell commands that read a worker's job."""
+"""Shell commands that read a child's job from its standard input into variables."""
 
 
 class Running:
-    """A service. stub() sets the shell commands that a child runs for either job, even while the service runs."""
+    """A service. stub() sets the shell commands that its children run, even while the service runs."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -95,11 +98,11 @@ class Running:
         """A shell command that a worker runs if it is started before it has a job."""
 
     def started(self) -> list[list[str]]:
-        """PID and argument of each worker."""
+        """The PID and the arguments of each worker that was started."""
         return [line.split() for line in (self.folder / "started").read_text().splitlines()]
 
     def stub(self, **jobs: str) -> None:
-        """Each child appends its job to a file, then runs these commands."""
+        """Makes each child append its job to the file `ran`, and then run these commands."""
         for job, script in (_GOOD | jobs).items():
             text = script.replace("FOLDER", str(self.folder))
             new = self.folder / f"{job}.new"
@@ -125,11 +128,11 @@ class Running:
         self.await_line("STATUS=1 of 1 resources published")
 
     def status_file(self) -> ServiceStatus:
-        """The status that the service has written for `status`."""
+        """The status that the service has written for the command `status`."""
         return from_file(ServiceStatus, (self.folder / "service.json").read_bytes(), __version__)
 
     def await_status(self, is_it: Callable[[ServiceStatus], bool]) -> ServiceStatus:
-        """Waits until the condition holds for the service's status."""
+        """Waits until the service has written such a status."""
         deadline = time.monotonic() + DEADLINE
         while not is_it(status := self.status_file()):
             assert time.monotonic() < deadline, status
@@ -176,15 +179,15 @@ def running(tmp_path: Path) -> Iterator[Running]:
 
 
 def test_the_service_checks_passes_reloads_and_stops(running: Running) -> None:
-    """A check, a pass, READY; then a pass after a file event, and a check after SIGHUP."""
+    """After the start, a file event starts a pass, and SIGHUP starts a check. Another service cannot start."""
     running.start()
     running.await_line("READY=1")
     running.await_line("STATUS=1 of 1 resources published")
     assert running.ran(2) == ["check start", "reconcile start"]
-    noted = running.status_file()
+    status = running.status_file()
     first = running.process
     assert first
-    assert (noted.pid, noted.error, noted.event_source_errors) == (first.pid, "", ())
+    assert (status.pid, status.error, status.event_source_errors) == (first.pid, "", ())
     (running.folder / "other").touch()
     (running.folder / "seats").write_text("4")
     assert running.ran(3)[2:] == ["reconcile file"]
@@ -206,7 +209,7 @@ def test_the_service_checks_passes_reloads_and_stops(running: Running) -> None:
 
 
 def test_a_service_without_its_lock_ends(running: Running) -> None:
-    """systemd starts it again, and recreates the folder."""
+    """Then systemd starts the service again, and recreates the runtime directory."""
     lock = running.folder / "service.lock"
     running.publishes()
     lock.unlink()
@@ -216,14 +219,12 @@ def test_a_service_without_its_lock_ends(running: Running) -> None:
     lock.symlink_to(lock)
     running.start()
     exit_status, errors = running.exits()
-    assert (exit_status, f"{lock} could not be opened: Too many levels of symbolic links; remove it" in errors) == (
-        1,
-        True,
-    )
+    message = f"{lock} could not be opened: Too many levels of symbolic links; remove it"
+    assert (exit_status, message in errors) == (1, True)
 
 
-def test_at_boot_the_first_pass_is_debounced_since_the_sources_are_open(running: Running) -> None:
-    """The wait begins when the sources are open, however long the check takes on a busy disk."""
+def test_at_boot_the_first_pass_waits_for_further_events(running: Running) -> None:
+    """The wait begins when the event sources are open, however long the check takes on a busy disk."""
     running.stub(check=f"sleep 1.2; {_GOOD['check']}")
     running.start(_BOOTING)
     running.await_line("STATUS=waiting")
@@ -232,7 +233,7 @@ def test_at_boot_the_first_pass_is_debounced_since_the_sources_are_open(running:
 
 
 def test_a_resume_starts_a_pass(running: Running) -> None:
-    """The service sees a jump of the clock that includes suspended time. The file event only wakes the service."""
+    """The service notices a jump of the clock that includes suspended time. The new file only wakes the service."""
     running.publishes(_SLEEPS.format(flag=running.folder / "slept"))
     (running.folder / "slept").touch()
     assert running.ran(3)[2:] == ["reconcile resume"]
@@ -255,8 +256,8 @@ def test_a_pass_that_fails_is_logged_and_retried(running: Running, before: str, 
     assert errors.count("recovered") == 1
 
 
-def test_what_a_pass_leaves_reaches_the_next_worker_unless_a_pass_is_lost(running: Running) -> None:
-    """Also the one that only checks. A pipe has no room for such a long text at once."""
+def test_the_memory_of_a_pass_reaches_the_next_worker_unless_a_pass_is_lost(running: Running) -> None:
+    """A check gets the memory too. The text is too long to fit into a pipe at once."""
     long = "x" * 1_000_000
     result = f'["PassResult", {{"memory": "{long}", "status": "1 of 1"}}]'
     running.stub(reconcile=f"""echo '["Probed", {{}}]'; echo '{result}'""")
@@ -289,8 +290,8 @@ def test_a_worker_that_cannot_be_started_is_logged_and_retried(running: Running)
 
 
 def test_an_unread_standard_error_blocks_nothing(running: Running) -> None:
-    """The pipe is full, but the service and its children continue, also if a library prints. SIGTERM ends the service,
-    even without systemd."""
+    """The pipe is full, but the service and its children continue, even if a library prints. SIGTERM ends the service,
+    although systemd cannot be notified."""
     reads, writes = os.pipe()
     os.set_blocking(writes, False)
     with contextlib.suppress(BlockingIOError):
@@ -309,12 +310,13 @@ def test_an_unread_standard_error_blocks_nothing(running: Running) -> None:
     os.close(writes)
 
 
+# A pass that fails. Changes of FILES may end its error.
 _DENIED = """echo '["Probed", {}]'
 echo '["PassResult", {"error": "no token", "credential_files": FILES}]'"""
 
 
 def test_files_that_may_end_an_error_are_watched_while_it_lasts(running: Running) -> None:
-    """The pause is a minute, but a new file is an event. Each new list of files starts one more pass."""
+    """A new file ends the pause of a minute. Each new list of files starts one more pass."""
     token = running.folder / "pki" / "token"
     denied = _DENIED.replace("FILES", '["FOLDER/pki/token", "FOLDER/seats"]')
     running.stub(reconcile=denied)
@@ -337,7 +339,7 @@ def test_files_that_may_end_an_error_are_watched_while_it_lasts(running: Running
     running.await_line("STATUS=1 of 1")
     token.write_text("another")
     (running.folder / "seats").write_text("4")
-    assert running.ran(8)[7:] == ["reconcile file"], "they are watched no longer"
+    assert running.ran(8)[7:] == ["reconcile file"], "the token is not watched any more"
 
 
 def test_the_first_pass_can_delay_the_start(running: Running) -> None:
@@ -351,14 +353,14 @@ def test_the_first_pass_can_delay_the_start(running: Running) -> None:
     assert running.ran(3)[2:] == ["reconcile file,start"], "there was no pass before, although there was an event"
 
 
-def _does(activity: Activity | None, status: ServiceStatus) -> bool:
+def _is_slow_at(activity: Activity | None, status: ServiceStatus) -> bool:
     return status.slow_activity is activity
 
 
 def test_the_status_file_says_that_a_pass_runs_and_what_a_slow_worker_waits_for(running: Running) -> None:
-    """The file shows this from a start or a reload until the end of the pass."""
+    """`pass_running` is set from a start or a reload until the end of the pass."""
     before = "import sys\nsys.path.insert(0, sys.argv[1])\nfrom capacityd.service import worker_process\n"
-    until = "until [ -e FOLDER/{} ]; do sleep 0.02; done"
+    until = "until [ -e FOLDER/{} ]; do sleep 0.02; done"  # waits until the test creates this file
     probed, ended = _GOOD["reconcile"].split("; ")
     running.stub(
         check=f"{until.format('checked')}; {_GOOD['check']}",
@@ -373,7 +375,7 @@ def test_the_status_file_says_that_a_pass_runs_and_what_a_slow_worker_waits_for(
                 (running.folder / file).unlink()
             running.signal(signal.SIGHUP)
         for file, activity in steps.items():
-            status = running.await_status(partial(_does, activity))
+            status = running.await_status(partial(_is_slow_at, activity))
             assert status.pass_running
             assert 0.2 <= time.time() - status.slow_since < 86400
             (running.folder / file).touch()
@@ -393,7 +395,7 @@ def test_stopping_kills_a_hanging_worker_and_its_descendants(running: Running) -
     assert running.end()[0] == 0
     poll = select.poll()
     poll.register(fd, select.POLLERR)
-    assert poll.poll(DEADLINE * 1000), "what the child had started is still there"
+    assert poll.poll(DEADLINE * 1000), "a descendant of the worker is still there"
     os.close(fd)
 
 
@@ -406,12 +408,13 @@ def test_a_short_watchdog_is_notified_in_half_of_its_time(running: Running, monk
         time.sleep(0.01)
 
 
-def test_systemds_watchdog_waits_for_two_of_the_longest_pauses() -> None:
+def test_systemds_watchdog_waits_longer_than_two_compare_periods() -> None:
     unit = (ROOT / "packaging/systemd/capacityd.service").read_text()
     (seconds,) = re.findall(r"^WatchdogSec=(\d+)$", unit, re.M)
     assert 0 < 2 * COMPARE_PERIOD < int(seconds)
 
 
+# A worker that checks, waits for a second job, and makes a pass.
 _CHECKS_AND_PASSES = """echo '["CheckResult", {"config": {"files": {"FOLDER/seats": "file"}}}]'
 IFS= read -r line
 echo "$line" | grep -q '"job": "reconcile"' || exit 1
@@ -420,7 +423,7 @@ echo '["Probed", {}]'; echo '["PassResult", {"status": "1 of 1"}]'"""
 _WATCHED = """echo '["NodeToWatch", {"target": "{}"}]'; """
 
 
-def test_the_check_and_its_pass_are_one_worker_if_it_waits(running: Running) -> None:
+def test_a_worker_that_waits_after_its_check_gets_the_pass_too(running: Running) -> None:
     running.stub(check=_CHECKS_AND_PASSES)
     running.start()
     running.await_line("STATUS=1 of 1")
@@ -432,7 +435,7 @@ def test_the_check_and_its_pass_are_one_worker_if_it_waits(running: Running) -> 
 
 
 def test_a_worker_whose_check_has_failed_gets_no_pass(running: Running) -> None:
-    """It ends after it has sent the result of the check."""
+    """The worker ends after it has sent the result of the check."""
     failed = _GOOD["check"].replace("}}}]", '}}, "error": "no space"}]')
     running.stub(check=f"{failed}; sleep 0.2; exit 1")
     running.start()
@@ -443,7 +446,7 @@ def test_a_worker_whose_check_has_failed_gets_no_pass(running: Running) -> None:
 
 @pytest.mark.parametrize("early", [":", "exit 1", "kill -9 $$"])
 def test_a_worker_is_started_before_its_pass_is_due_and_replaced_if_it_dies(running: Running, early: str) -> None:
-    """If it dies, no pass is lost."""
+    """If it dies before, another worker makes the pass."""
     running.early = early
     running.stub(reconcile=_WATCHED + _GOOD["reconcile"])
     running.start()

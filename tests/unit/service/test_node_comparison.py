@@ -1,4 +1,7 @@
-"""When a change of the Node starts a pass, whatever the order of reports and results."""
+"""When a change of the Node starts a pass, whether it is reported during a pass or after its end.
+
+"a", "b" and "c" stand for states of the Node.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,10 @@ from capacityd.service.node_comparison import NodeComparison
 
 
 def after_a_pass(known: str | None, *reports: str) -> NodeComparison:
-    """A comparison after a first pass that watched "a", with these reports during the pass."""
+    """A comparison after a first pass, which began with the Node "a" and left the Node `known` (None: it failed).
+
+    reports: what the watcher reported during the pass.
+    """
     comparison = NodeComparison()
     comparison.report("a")
     comparison.begin_pass()
@@ -16,7 +22,7 @@ def after_a_pass(known: str | None, *reports: str) -> NodeComparison:
     return comparison
 
 
-def test_the_report_of_a_passs_own_write_starts_no_pass_before_or_after_its_end() -> None:
+def test_a_report_of_the_services_own_write_starts_no_pass() -> None:
     assert not after_a_pass("b", "b").pop_difference(may_end_error=False)
     late = after_a_pass("b")
     late.report("b")
@@ -32,7 +38,7 @@ def test_a_change_by_another_writer_starts_a_pass_during_or_after_a_pass() -> No
     assert not later.pop_difference(may_end_error=False), "once"
 
 
-def test_while_passes_fail_only_news_shortens_their_pause() -> None:
+def test_while_passes_fail_each_change_shortens_the_pause_once() -> None:
     comparison = after_a_pass(None)
     comparison.pop_difference(may_end_error=True)
     assert not comparison.pop_difference(may_end_error=True), "the pass has planned for this Node"

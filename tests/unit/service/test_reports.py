@@ -16,6 +16,7 @@ from tests.support.forked import forked
 
 
 def written(folder: Path, reports: Reports, worker: WorkerProcess) -> ServiceStatus:
+    """Writes the status file, and returns its content."""
     reports.write_status_file(
         next_pass_in=5.0,
         overdue_after=60.0,
@@ -29,7 +30,7 @@ def written(folder: Path, reports: Reports, worker: WorkerProcess) -> ServiceSta
 
 
 def while_slow(folder: Path, reports: Reports) -> ServiceStatus:
-    """The status while a worker has been reading the machine for 40 seconds."""
+    """The content of the status file while a worker has been reading the machine for 40 seconds."""
     worker = WorkerProcess(["/bin/sleep", "1000"])
     worker.give(JobRequest(Job.RECONCILE), timeout=60.0, spared=())
     try:
@@ -41,11 +42,11 @@ def while_slow(folder: Path, reports: Reports) -> ServiceStatus:
         worker.kill()
 
 
-def test_all_that_is_wrong_is_in_the_file(tmp_path: Path) -> None:
+def test_each_error_is_in_the_status_file(tmp_path: Path) -> None:
     reports = Reports(str(tmp_path))
-    well = written(tmp_path, reports, WorkerProcess([]))
-    assert (well.error, well.configuration_errors, well.previous_active, well.metrics_error) == ("", (), False, "")
-    assert (well.event_source_errors, well.slow_activity) == ((), None)
+    good = written(tmp_path, reports, WorkerProcess([]))
+    assert (good.error, good.configuration_errors, good.previous_active, good.metrics_error) == ("", (), False, "")
+    assert (good.event_source_errors, good.slow_activity) == ((), None)
     reports.check = CheckResult(configuration_errors=("a.toml:3: x",), previous_active=True)
     reports.log_error(Job.RECONCILE, "the Node is missing")
     reports.log_metrics(MetricsResult("/m", "it is full", "make room"))
@@ -61,7 +62,7 @@ def test_all_that_is_wrong_is_in_the_file(tmp_path: Path) -> None:
     assert (wrong.slow_activity, wrong.pass_running) == (Activity.PROBE, True)
 
 
-def test_an_error_is_logged_once_and_recovered_when_all_have_ended(
+def test_an_error_is_logged_once_and_recovered_is_logged_when_all_have_ended(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     reports = Reports(str(tmp_path))

@@ -1,4 +1,4 @@
-"""When the next pass starts. Time is a number here; no test waits."""
+"""When the next pass starts. Times are numbers in seconds that the tests choose; no test waits."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ Uniform = Callable[[float, float], float]
 CAUSES = {cause.value: cause for cause in RetryCause}
 
 
+# Stand-ins for random.uniform.
+
+
 def least(low: float, _: float) -> float:
     return low
 
@@ -39,6 +42,7 @@ def longest(_: float, high: float) -> float:
 
 
 def after_boot(uniform: Uniform = middle) -> Schedule:
+    """A schedule after a first pass at time 0 that has succeeded."""
     schedule = Schedule(0.0, uniform)
     assert schedule.pop_due(0.0) == {PassReason.START}
     schedule.succeeded(0.0, None)
@@ -80,8 +84,8 @@ def test_passes_that_refresh_no_heartbeat_do_not_delay_the_resync() -> None:
     assert schedule.wakes_at() == 2 * RESYNC_PERIOD - 5
 
 
-def test_a_node_that_is_not_watched_is_looked_at_from_time_to_time() -> None:
-    """Within a minute after the loss of a watch, then every five minutes."""
+def test_a_node_that_is_not_watched_is_read_from_time_to_time() -> None:
+    """The first pass comes within a minute after the loss of a watch, further ones every five minutes."""
     schedule = after_boot(longest)
     schedule.watch_begins(20.0)
     schedule.watch_fails(100.0, look_now=False)
@@ -98,30 +102,30 @@ def test_a_node_that_is_not_watched_is_looked_at_from_time_to_time() -> None:
 
 
 def test_a_watcher_that_asks_for_a_pass_gets_one_at_once_then_at_the_pace_of_repairs() -> None:
-    """It dies whenever it is started, or its credentials are refused."""
-    schedule, looked, now = after_boot(longest), [], 100.0
+    """Such a watcher dies whenever it is started, or its credentials are refused."""
+    schedule, passes_at, now = after_boot(longest), [], 100.0
     schedule.watch_begins(20.0)
     while now < 4000.0:
         schedule.watch_fails(now, look_now=True)
         now = max(now, schedule.wakes_at())
         assert PassReason.TIMER in schedule.pop_due(now)
-        looked.append(now)
+        passes_at.append(now)
         now += 1.0
         schedule.succeeded(now, None)
         schedule.watch_begins(now)  # for a moment
         schedule.watch_fails(now, look_now=True)
-        schedule.watch_fails(now, look_now=True)  # that it asks again and again changes nothing
-    assert looked[:3] == [100.0, 161.0, 222.0]
-    assert looked[-1] - looked[-2] == pytest.approx((looked[-2] - 100.0) / 10, rel=0.05)
+        schedule.watch_fails(now, look_now=True)  # asking again changes nothing
+    assert passes_at[:3] == [100.0, 161.0, 222.0]
+    assert passes_at[-1] - passes_at[-2] == pytest.approx((passes_at[-2] - 100.0) / 10, rel=0.05)
     schedule.set_resync_period(10_000.0, 4000.0)
     schedule.watch_begins(5000.0)
     schedule.watch_fails(6000.0, look_now=True)
-    assert schedule.wakes_at() == 6000.0, "that watch has lasted"
+    assert schedule.wakes_at() == 6000.0, "a pass at once, because the watch had lasted"
 
 
 @given(st.floats(0.0, 2000.0), st.floats(0.0, 1.0))
 def test_a_lost_watch_starts_no_passes_on_all_nodes_together(passed_for: float, jitter: float) -> None:
-    """However long ago the last passes were: an API server that restarts ends the watches of all Nodes."""
+    """An API server that restarts ends the watches of all Nodes. The passes that follow start at random times."""
     schedule = after_boot(lambda low, high: low + jitter * (high - low))
     schedule.pop_due(10.0)
     schedule.succeeded(10.0, None)
@@ -162,7 +166,7 @@ def test_events_are_debounced() -> None:
     assert schedule.wakes_at() > 1000
     for tenth in range(200):
         schedule.notify({PassReason.DEVICES}, 200.0 + tenth / 10)
-    assert schedule.wakes_at() == 200.0 + DEBOUNCE_MAX, "endless events delay a pass no longer"
+    assert schedule.wakes_at() == 200.0 + DEBOUNCE_MAX, "endless events delay a pass by DEBOUNCE_MAX at most"
 
 
 def test_a_pass_can_request_the_next() -> None:
@@ -189,7 +193,7 @@ def test_a_delayed_start_ignores_events() -> None:
 
 
 def pauses(schedule: Schedule, cause: RetryCause, until: float, now: float = 0.0) -> dict[float, float]:
-    """The pauses of consecutive failures until this time, each with the time of its failure."""
+    """The pauses after consecutive failures until this time, by the time of the failure."""
     waits = {}
     while now < until:
         schedule.failed(now, cause=cause)
@@ -200,8 +204,8 @@ def pauses(schedule: Schedule, cause: RetryCause, until: float, now: float = 0.0
 
 
 @pytest.mark.parametrize("cause", RetryCause)
-def test_a_pause_is_at_most_a_tenth_of_the_time_that_it_has_been_wrong(cause: RetryCause) -> None:
-    """It is random, and at least two thirds of that."""
+def test_a_pause_is_at_most_a_tenth_of_the_time_since_the_first_failure(cause: RetryCause) -> None:
+    """The pause is random, and at least two thirds of that time."""
     for uniform, share in ((least, 2 / 3), (longest, 1.0)):
         for at, wait in pauses(after_boot(uniform), cause, 20_000.0).items():
             assert wait == pytest.approx(share * min(max(at / 10, SHORTEST_PAUSE[cause]), 600.0))
@@ -227,7 +231,7 @@ def test_credentials_that_change_during_a_pass_start_another_at_once(cause: Retr
 
 @pytest.mark.parametrize("cause", RetryCause)
 def test_any_other_event_waits_for_the_shortest_pause_of_the_error(cause: RetryCause) -> None:
-    """It may end the error, for example because another number is not denied."""
+    """The event may end the error. For example, a policy may accept the new number."""
     schedule = after_boot(longest)
     pauses(schedule, cause, 20_000.0)
     schedule.failed(30_000.0, cause=cause)
@@ -238,7 +242,7 @@ def test_any_other_event_waits_for_the_shortest_pause_of_the_error(cause: RetryC
 
 @pytest.mark.parametrize("cause", RetryCause)
 def test_a_change_of_the_node_ends_the_wait_unless_another_writer_may_cause_the_error(cause: RetryCause) -> None:
-    """So a machine that joins publishes as soon as its Node exists. A Retry-After is obeyed."""
+    """So a machine that joins a cluster publishes as soon as its Node exists. A Retry-After is obeyed."""
     schedule = after_boot(longest)
     schedule.failed(100.0, cause=cause)
     schedule.notify({PassReason.NODE}, 101.0)
@@ -273,6 +277,7 @@ def test_while_a_pass_fails_neither_a_resync_nor_a_poll_shortens_its_pause() -> 
     assert schedule.wakes_at() == now + POLL_PERIOD, "after a success, both start passes again"
 
 
+# Seconds that pass, events, and how a pass ends that is due then.
 steps = st.lists(
     st.tuples(
         st.floats(0, 5),
@@ -302,7 +307,7 @@ def test_no_reason_is_ever_lost(history: list[tuple[float, set[PassReason], str]
 
 
 def reloads(schedule: Schedule, period: float, seconds: float) -> list[float]:
-    """When passes start while SIGHUP arrives at this period. A check takes 0.3 s, a pass 0.5 s; one worker runs."""
+    """When passes start while SIGHUP arrives at this period. One worker takes 0.3 s for a check, 0.5 s for a pass."""
     started, now, next_signal, free_at = list[float](), 0.0, 0.0, 0.0
     while now < seconds:
         if now >= next_signal:
@@ -321,13 +326,14 @@ def reloads(schedule: Schedule, period: float, seconds: float) -> list[float]:
 
 
 @pytest.mark.parametrize("period", [0.05, 0.2, 1.0, 3.0])
-def test_reloads_however_many_delay_no_pass(period: float) -> None:
+def test_frequent_reloads_delay_no_pass(period: float) -> None:
     passes = reloads(after_boot(), period, 60.0)
     gaps = [after - before for before, after in pairwise(passes)]
-    assert max(passes[0], *gaps) <= period + 0.3 + DEBOUNCE + 0.5 + 0.2, passes
+    check, one_pass, tolerance = 0.3, 0.5, 0.2
+    assert max(passes[0], *gaps) <= period + check + DEBOUNCE + one_pass + tolerance, passes
 
 
-def test_a_check_waits_for_the_pass_of_the_last_one_only() -> None:
+def test_a_check_waits_for_the_pass_after_the_last_check() -> None:
     schedule = after_boot()
     schedule.request_check(10.0)
     assert schedule.pop_check(10.0)
@@ -345,7 +351,7 @@ def test_a_check_waits_for_the_pass_of_the_last_one_only() -> None:
 
 
 def test_a_check_does_not_wait_for_a_pass_that_is_not_due_soon() -> None:
-    """The pass is delayed by start_jitter or by a backoff."""
+    """The pass is delayed by start_jitter, or because passes fail."""
     delayed, failing = after_boot(), after_boot(longest)
     delayed.delay_start(3600.0, 1.0)
     failing.failed(9.0, 500.0)
@@ -363,9 +369,9 @@ SOURCES = [PassReason.KERNEL, PassReason.DEVICES, PassReason.FILE]
 
 
 def passes(events: list[tuple[float, PassReason, bool]]) -> list[tuple[float, frozenset[PassReason], bool, float]]:
-    """The passes that these events start: when, why, whether it changed a reading, and the longest wait of an event.
+    """The passes that these events start: time, reasons, whether a reading changed, and the longest wait of an event.
 
-    events: the time since the event before; the source; whether the event changes a reading.
+    events: the seconds since the event before, the source, and whether the event changes a reading.
     """
     schedule, now = after_boot(), 10.0
     done: list[tuple[float, frozenset[PassReason], bool, float]] = []
@@ -391,7 +397,7 @@ def passes(events: list[tuple[float, PassReason, bool]]) -> list[tuple[float, fr
 
 
 @given(st.lists(st.tuples(st.floats(0.0, 90.0), st.sampled_from(SOURCES), st.booleans()), max_size=60))
-def test_no_event_waits_longer_than_a_minute_and_what_changes_nothing_starts_one_pass_a_minute(
+def test_no_event_waits_longer_than_a_minute_and_useless_events_start_one_pass_a_minute(
     events: list[tuple[float, PassReason, bool]],
 ) -> None:
     done = passes(events)
@@ -404,7 +410,7 @@ def test_no_event_waits_longer_than_a_minute_and_what_changes_nothing_starts_one
 @pytest.mark.parametrize("changes", [False, True])
 @pytest.mark.parametrize("source", SOURCES)
 def test_endless_events_start_one_pass_a_minute(source: PassReason, changes: bool, rate: int) -> None:
-    """Also those of a device with a bad cable, each of which changes a reading."""
+    """The events may each change a reading, as with a bad cable."""
     hour = passes([(1 / rate, source, changes)] * (3600 * rate))
     assert 55 <= len([reasons for _, reasons, _, _ in hour if source in reasons]) <= 62 + BURST
 
@@ -414,4 +420,4 @@ def test_a_change_is_prompt_unless_its_source_has_just_changed_nothing() -> None
     done = passes([(0.0, kernel, False), (5.0, file, True), (5.0, file, True), (5.0, kernel, True), (5.0, file, True)])
     assert [reasons for _, reasons, _, _ in done] == [{kernel}, {file}, {file}, {file, kernel}]
     waits = [wait for *_, wait in done]
-    assert waits == pytest.approx([DEBOUNCE, DEBOUNCE, DEBOUNCE, 5.0 + DEBOUNCE]), "any pass reads what has waited"
+    assert waits == pytest.approx([DEBOUNCE, DEBOUNCE, DEBOUNCE, 5.0 + DEBOUNCE]), "a pass ends the wait of all events"

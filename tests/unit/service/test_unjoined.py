@@ -1,4 +1,4 @@
-"""On a machine that has not joined a cluster, runs the child of the service as its own process."""
+"""The service's worker, as a process, on a machine that has not joined a cluster."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.support.workers import RUN, job_line, messages_of, worker_arguments
 pytestmark = pytest.mark.slow
 
 
-def child(folder: Path, job: Job) -> tuple[Message, set[str]]:
-    """Runs a child. Returns its result, and the packages that it has imported."""
+def run_worker(folder: Path, job: Job) -> tuple[Message, set[str]]:
+    """Runs a worker. Returns its result, and the modules that it has imported."""
     arguments = worker_arguments(folder, Selection(str(folder / "capacityd.toml")))
     command = [sys.executable, "-I", "-X", "importtime", "-c", RUN, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, input=job_line(job, "start"))
@@ -29,15 +29,14 @@ def child(folder: Path, job: Job) -> tuple[Message, set[str]]:
 
 def test_while_there_is_no_kubeconfig_nothing_imports_the_kubernetes_client(tmp_path: Path) -> None:
     (tmp_path / "capacityd.toml").write_text('[resources."example.com/a"]\nstatic = { quantity = 4 }\n')
-    checked, _ = child(tmp_path, Job.CHECK)
+    checked, _ = run_worker(tmp_path, Job.CHECK)
     assert isinstance(checked, CheckResult)
     assert checked.config
-    result, imported = child(tmp_path, Job.RECONCILE)
+    result, imported = run_worker(tmp_path, Job.RECONCILE)
     assert "capacityd" in imported, "otherwise no imports were reported"
     assert not imported & {"kubernetes", "urllib3", "argparse", "capacityd.cli"}
     assert isinstance(result, PassResult)
     assert result.error
     assert (result.cause, result.credential_files) == (RetryCause.OTHER, ())
-    assert checked.config.files.keys() >= set(KUBECONFIG_PATHS), "they are watched in any case"
-    assert checked.config.files.keys() >= set(KUBECONFIG_PATHS), "so nothing further has to be watched"
+    assert checked.config.files.keys() >= set(KUBECONFIG_PATHS), "the possible paths are already watched"
     assert result.status.startswith("waiting for a kubeconfig: ")

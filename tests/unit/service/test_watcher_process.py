@@ -1,4 +1,4 @@
-"""What the service learns of its watcher process, which is a shell here."""
+"""What the service learns from its watcher process, for which a shell script stands here."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_service_learns_whether_the_node_is_watched(
 
 @pytest.mark.parametrize("script", [f"{SEEN}; kill -STOP $$", "echo; exec sleep 60"])
 def test_a_watcher_that_is_silent_is_ended(script: str) -> None:
-    """It hangs, or the API server does. Any line is a sign of life."""
+    """The watcher hangs, or the API server does. Any line is a sign of life."""
     now = [0.0]
 
     def learned() -> tuple[str, list[int]]:
@@ -73,7 +73,7 @@ def test_a_watcher_that_is_silent_is_ended(script: str) -> None:
 
 
 def test_the_watcher_gets_what_to_watch_and_is_replaced_only_if_that_changes(tmp_path: Path) -> None:
-    """The text, with credentials, is longer than a pipe. It is in no argument and no variable of the process."""
+    """The target may contain credentials, so it goes through a pipe. Here it is too long to fit at once."""
     script = f"IFS= read -r target; echo $target >> {tmp_path}/targets; {SEEN}; exec sleep 60"
     long = "x" * 200_000
 

@@ -1,4 +1,4 @@
-"""The messages of a worker, and how the worker ended."""
+"""The messages of a worker process, for which a shell script stands here, and how the process ended."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXITED = "exited without a result"
 
 
 def ended(script: str) -> tuple[bool, CheckResult | PassResult | None, str]:
-    """Whether a shell has sent Probed, its result, and how it ended if it sent none."""
+    """Runs the script as a worker. Returns whether it sent Probed, its result, and how it ended without a result."""
     become_subreaper()
     worker = WorkerProcess(["/bin/sh", "-c", script])
     worker.give(JobRequest(Job.RECONCILE), timeout=60.0, spared=())

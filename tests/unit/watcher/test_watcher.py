@@ -1,4 +1,4 @@
-"""The watcher as a process, on a server that sends whatever a test wants, over a real connection."""
+"""The watcher as a real process, connected to a fake API server that sends what each test wants."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.support.watching import BRIEF, Watching, watching
 pytestmark = pytest.mark.slow
 
 SHORT = 0.1
-"""Seconds after which a connection counts as long, in tests that end one."""
+"""A connection that has lasted these seconds counts as long, in tests that end a connection."""
 
 
 @pytest.fixture
@@ -42,8 +42,8 @@ def server() -> Iterator[WatchServer]:
         yield running
 
 
-def accept(server: WatchServer, number: int = 1, **capacity: str) -> Stream:
-    """Accepts the next watch, and sends the Node."""
+def accept_watch(server: WatchServer, number: int = 1, **capacity: str) -> Stream:
+    """Accepts the watcher's next request, and sends the Node as its first event."""
     stream = server.accept().begin()
     stream.send("ADDED", version(number, **capacity))
     return stream
@@ -51,7 +51,7 @@ def accept(server: WatchServer, number: int = 1, **capacity: str) -> Stream:
 
 def test_only_a_change_that_a_plan_may_depend_on_is_reported(server: WatchServer) -> None:
     with watching(target_of(server)) as watcher:
-        stream = accept(server, 1, dongle="1")
+        stream = accept_watch(server, 1, dongle="1")
         first = watcher.wait_seen(1)
         heartbeat = version(2, dongle="1")
         heartbeat["status"]["conditions"] = [{"type": "Ready", "status": "True", "lastHeartbeatTime": "now"}]
@@ -79,7 +79,7 @@ def test_the_request_selects_one_node_by_its_name(server: WatchServer) -> None:
 
 
 def test_a_node_that_does_not_exist_yet_is_seen_when_it_is_created(server: WatchServer) -> None:
-    """The API server sends a bookmark first."""
+    """Without a Node, the API server sends only a bookmark, at first."""
     with watching(target_of(server)) as watcher:
         stream = server.accept().begin()
         stream.send("BOOKMARK", {"kind": "Node"})
@@ -90,7 +90,7 @@ def test_a_node_that_does_not_exist_yet_is_seen_when_it_is_created(server: Watch
 
 
 def test_only_whole_events_are_signs_of_life(server: WatchServer) -> None:
-    """The service ends a watcher that shows none, such as one whose response drips."""
+    """The service ends a watcher that shows no sign of life, for example if its response arrives byte by byte."""
     with watching(target_of(server), _SIGN_PERIOD=0.0) as watcher:
         stream = server.accept()
         watcher.wait(lambda: watcher.signs == 1, "it connects")
@@ -114,13 +114,20 @@ def test_a_watcher_that_pauses_shows_that_it_lives(server: WatchServer) -> None:
         watcher.wait(lambda: watcher.signs >= 5, "it shows that it lives")
 
 
+def send_bytes_in_chunks(stream: Stream, line: bytes) -> None:
+    stream.begin()
+    for position in range(len(line)):
+        stream.write(line[position : position + 1])
+
+
 FRAMES: dict[str, Callable[[Stream, bytes], object]] = {
     "chunks in the middle of a line": lambda s, line: [*map(s.begin().write, (line[:5], line[5:]))],
-    "one byte in each chunk": lambda s, line: [s.begin(), *map(s.write, (line[n : n + 1] for n in range(len(line))))],
+    "one byte in each chunk": send_bytes_in_chunks,
     "ended by closing": lambda s, line: s.begin(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n").raw(line),
     "HTTP 1.0": lambda s, line: s.begin(b"HTTP/1.0 200 OK\r\n\r\n").raw(line),
-    "a length": lambda s, line: s.begin(b"HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n").raw(line),
+    "Content-Length": lambda s, line: s.begin(b"HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n").raw(line),
 }
+"""Ways to begin an HTTP response and to send a line in it."""
 
 
 @pytest.mark.parametrize("how", FRAMES)
@@ -137,11 +144,11 @@ def test_a_cut_is_not_reported_if_the_next_connection_works(
     server: WatchServer, end: Callable[[Stream], object]
 ) -> None:
     with watching(target_of(server), LONG_CONNECTION=SHORT) as watcher:
-        stream = accept(server)
+        stream = accept_watch(server)
         watcher.wait_seen(1)
         Event().wait(2 * SHORT)
         end(stream)
-        accept(server, 2)
+        accept_watch(server, 2)
         assert watcher.wait_seen(2) == watcher.messages[0]
 
 
@@ -152,7 +159,7 @@ def test_an_unreachable_server_is_reported_once(server: WatchServer) -> None:
         watcher.wait(lambda: len(server.requests) >= 3, "it tries again")
         assert len(watcher.messages) == 1
         server.refuse = lambda _: None
-        stream = accept(server)
+        stream = accept_watch(server)
         watcher.wait_seen(2)
         server.refuse = lambda _: failure(500, "broken")
         stream.reset()
@@ -169,7 +176,7 @@ def test_retry_after_is_obeyed_within_bounds(server: WatchServer, header: str, o
 
     server.refuse = refuse
     with watching(target_of(server)) as watcher:
-        accept(server)
+        accept_watch(server)
         watcher.wait_seen(2)
     assert (times[1] - times[0] >= 2 / 3) is obeyed
 
@@ -183,7 +190,7 @@ def event_line(kind: object, content: object) -> bytes:
 
 
 UNUSABLE = "has sent an event that cannot be used"
-DAMAGED: dict[str, tuple[bytes, str]] = {
+DAMAGED: dict[str, tuple[bytes, str]] = {  # what the server sends, and a part of the reported reason
     "too old": (event_line("ERROR", status()), "(HTTP 410)"),
     "denied": (event_line("ERROR", status(401)), "(HTTP 401)"),
     "an error without a code": (event_line("ERROR", status(None)), UNUSABLE),
@@ -193,7 +200,7 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
     "a deep Node": (event_line("ADDED", version())[:-3] + b', "x": ' + b'{"x":' * 5000 + b"\n", UNUSABLE),
     "not an object": (b"[]\n", UNUSABLE),
     "without an object": (b'{"type": "ADDED"}\n', UNUSABLE),
-    "a text": (event_line("ADDED", "s3cret"), UNUSABLE),
+    "a text as object": (event_line("ADDED", "s3cret"), UNUSABLE),
     "another Node": (event_line("ADDED", version(name="s3cret")), "has sent an event about another Node"),
     "a long line": (b"x" * ((4 << 20) + 1), "has sent an event of more than 4 MiB"),
 }
@@ -204,12 +211,12 @@ def test_after_a_damaged_event_the_watcher_connects_again(server: WatchServer, h
     sent, message = DAMAGED[how]
     with watching(target_of(server)) as watcher:
         stream = server.accept().begin()
-        with suppress(OSError):  # it closes the connection in the middle of a long line
+        with suppress(OSError):  # the watcher closes the connection in the middle of a long line
             stream.write(sent)
         reason = watcher.wait_not_watched(1).reason
         assert message in reason
         assert "s3cret" not in reason
-        accept(server)
+        accept_watch(server)
         watcher.wait_last("NodeSeen")
 
 
@@ -221,8 +228,8 @@ ODD: tuple[dict[str, Any], ...] = (
 )
 
 
-def test_a_node_with_odd_parts_is_one_that_has_changed() -> None:
-    """A pass says what is wrong with it."""
+def test_a_node_with_odd_parts_counts_as_changed() -> None:
+    """Then the service makes a pass, which reports what is wrong."""
     assert fingerprint(version()) not in {fingerprint(odd) for odd in ODD}
 
 
@@ -235,11 +242,11 @@ LOST: dict[str, Callable[[Stream], object]] = {
 @pytest.mark.parametrize("how", LOST)
 def test_after_a_lost_connection_the_watcher_connects_again(server: WatchServer, how: str) -> None:
     with watching(target_of(server)) as watcher:
-        stream = accept(server)
+        stream = accept_watch(server)
         watcher.wait_seen(1)
         LOST[how](stream)
         stream.close()
-        accept(server)
+        accept_watch(server)
         watcher.wait(lambda: watcher.messages.count(watcher.messages[0]) == 2, "it is seen again")
 
 
@@ -249,7 +256,7 @@ def test_a_server_that_does_not_answer_is_reported(server: WatchServer) -> None:
         assert "has not answered a watch of the Node in time" in watcher.wait_not_watched().reason
 
 
-REFUSALS: dict[str, tuple[bytes, str, bool]] = {
+REFUSALS: dict[str, tuple[bytes, str, bool]] = {  # the response, a part of the reported reason, look_now
     "401": (failure(401, "s3cret"), "rejected the watcher's credentials (HTTP 401)", True),
     "403": (failure(403, "s3cret"), 'needs a role with the verb "watch" on "nodes"', False),
     "302": (answer(302, headers="Location: http://192.0.2.1/\r\n"), "(HTTP 302)", False),
@@ -268,12 +275,12 @@ def test_each_refusal_is_reported_and_tried_again(server: WatchServer, how: str)
         assert "s3cret" not in failed.reason
         assert failed.look_now is look_now
         server.refuse = lambda _: None
-        accept(server)
+        accept_watch(server)
         watcher.wait_last("NodeSeen")
 
 
-def test_dead_addresses_come_before_a_live_one(server: WatchServer) -> None:
-    """Connections to the dead ones are dropped: their queue is full."""
+def test_a_live_address_is_found_after_dead_ones(server: WatchServer) -> None:
+    """A dead address drops connections, because the queue of its listening socket is full."""
     port = urlsplit(server.url).port
     dead = []
     for number in (2, 3, 4):
@@ -288,7 +295,7 @@ def test_dead_addresses_come_before_a_live_one(server: WatchServer) -> None:
     target = target_of(server, f"http://api.example:{port}")
     watcher = Watching(target, limits=BRIEF, before=resolve)
     try:
-        accept(server)
+        accept_watch(server)
         watcher.wait_seen(1)
     finally:
         assert watcher.end() == ""
@@ -307,7 +314,7 @@ def test_the_watcher_does_not_grow_with_events_and_connections(server: WatchServ
         sizes = []
         for _ in range(3):
             for _ in range(30):
-                stream = accept(server, 0, dongle="1")
+                stream = accept_watch(server, 0, dongle="1")
                 for number in range(1, 100):
                     stream.send("MODIFIED", version(number, dongle="1"))
                 stream.end()
@@ -316,6 +323,7 @@ def test_the_watcher_does_not_grow_with_events_and_connections(server: WatchServ
     assert sizes[2] - sizes[1] < 1 << 20
 
 
+# Starts a watcher, prints its first message and its process id, and waits.
 _PARENT = """
 import os, subprocess, sys
 reads, writes = os.pipe()
@@ -333,14 +341,14 @@ sys.stdin.read()
 
 @pytest.mark.parametrize("paused", [False, True])
 def test_the_watcher_does_not_outlive_the_service(server: WatchServer, paused: bool) -> None:
-    """The service is killed: while the watcher waits for an event, or while it waits for the next attempt."""
+    """paused: the service is killed while the watcher waits for its next attempt, and not for an event."""
     if paused:
         server.refuse = lambda _: failure(429, "later", headers="Retry-After: 3000\r\n")
     start = f"import sys; sys.path.insert(0, '{ROOT}/agent'); from capacityd.watcher.main import main; main([])"
     command = [sys.executable, "-c", _PARENT, target_of(server).as_json(), sys.executable, "-c", start]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
         if not paused:
-            accept(server)
+            accept_watch(server)
         assert parent.stdout is not None
         assert ("NotWatched" if paused else "NodeSeen") in parent.stdout.readline()
         watcher = psutil.Process(int(parent.stdout.readline()))
@@ -381,8 +389,8 @@ def test_a_watch_trusts_only_its_authority_and_server_name(authority: Authority,
                 watcher.wait_last(message)
 
 
-def test_a_watch_goes_through_the_proxy_with_its_user(authority: Authority) -> None:
-    """A proxy of plain HTTP gets the whole URL, one of TLS a CONNECT. Both get the user."""
+def test_a_watch_goes_through_a_proxy_with_its_user_and_password(authority: Authority) -> None:
+    """For a server without TLS, the proxy gets the whole URL. For one with TLS, it gets a CONNECT."""
     user = {"Proxy-Authorization": f"Basic {base64.b64encode(b'me:pass').decode()}"}
 
     def sends(stream: Stream) -> None:

@@ -1,4 +1,4 @@
-"""Runs whole passes of the service's worker in this process, with real files, on a Node in memory."""
+"""Runs whole passes of the service's worker in this process, with real files and a Node in memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _STATUS = "capacityd.cli.commands.status."
 
 
 class Worker:
-    """Makes one pass after another. The clocks, the readings and the Node are fakes."""
+    """Makes passes. The clocks, the readings and the Node are fakes."""
 
     def __init__(self, folder: Path, patches: pytest.MonkeyPatch) -> None:
         self.folder = folder
@@ -48,7 +48,7 @@ class Worker:
         patches.setenv("RUNTIME_DIRECTORY", str(folder))
         patches.setattr(f"{_STATUS}time", clock)
         patches.setattr(f"{_STATUS}uptime", lambda: self.uptime)
-        # `status` shows the waits of a running service. Its next pass is due now, so that each wait keeps its length.
+        # `status` shows the waits of a running service. The next pass is due now, so that no wait becomes longer.
         patches.setattr(f"{_STATUS}runtime_files.running", lambda _: self._service())
 
     def _service(self) -> ServiceStatus:
@@ -56,7 +56,7 @@ class Worker:
         return ServiceStatus(pid=1, next_reconcile=now, overdue_at_uptime=self.uptime)
 
     def make_pass(self, at: float, *reasons: str, **readings: Reading) -> PassResult:
-        """Makes a pass at this uptime. a, b: the readings of the two resources; by default those of the last pass."""
+        """Makes a pass at this uptime. A reading a=... is of the resource example.com/a. Default: the last readings."""
         self.uptime = at
         self.readings = {f"example.com/{name}": reading for name, reading in readings.items()} or self.readings
         self.entries.clear()
@@ -69,7 +69,7 @@ class Worker:
 
     @property
     def memory(self) -> PassMemory:
-        """What the last pass has left."""
+        """What the last pass has left for the next one."""
         return pass_memory.from_text(self.result.memory)
 
     @property
@@ -87,7 +87,7 @@ class Worker:
 
 
 class _Job(PassJob):
-    """A pass on the worker's fakes."""
+    """A pass that uses the fakes of a Worker."""
 
     def __init__(self, worker: Worker, request: JobRequest) -> None:
         self.sent: list[Message] = []

@@ -1,4 +1,4 @@
-"""Which events start a pass, depending on the resources that the configuration counts."""
+"""The job that checks the configuration: what it logs, and which events it tells the service to watch."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from tests.support.readings import device_detectors, event_sources, resource
 
 @pytest.mark.parametrize("detector", [detector.name for detector in device_detectors() if not detector.find_in])
 def test_every_device_detector_has_event_sources(detector: str) -> None:
-    """The test of each detector checks which ones."""
+    """Which event sources each detector needs is checked in the detector's own tests."""
     assert event_sources(detector) != (set(), set())
 
 
-def test_the_watched_files_are_those_that_credentials_plugins_and_resources_name(tmp_path: Path) -> None:
-    """The kubeconfig or its possible paths, the kubelet's checkpoint, and the files that the configuration counts."""
+def test_the_watched_files(tmp_path: Path) -> None:
+    """They are the kubeconfig or its possible paths, the kubelet's checkpoint, and the files of resources."""
     path = tmp_path / "capacityd.toml"
     path.write_text('[resources."example.com/seats"]\nfile = { path = "/srv/seats" }\nwhen = { path = "/etc/model" }\n')
     kubelets = {CHECKPOINT: PassReason.NODE}
-    counted = {"/etc/model": PassReason.FILE, "/srv/seats": PassReason.FILE}
+    of_resources = {"/etc/model": PassReason.FILE, "/srv/seats": PassReason.FILE}
     config = load(str(path)).config
     credentials = dict.fromkeys(KUBECONFIG_PATHS, PassReason.CONFIG)
-    assert service_config(config, Selection()).files == credentials | kubelets | counted
+    assert service_config(config, Selection()).files == credentials | kubelets | of_resources
     assert (
         service_config(config, Selection(kubeconfig="/etc/mine")).files
-        == {"/etc/mine": PassReason.CONFIG} | kubelets | counted
+        == {"/etc/mine": PassReason.CONFIG} | kubelets | of_resources
     )
 
 
-def test_the_timeout_of_a_worker_includes_those_of_its_detectors() -> None:
+def test_the_timeout_of_a_worker_includes_the_timeouts_of_its_detectors() -> None:
     config = service_config(Config((resource("usb"), resource("pci"))), Selection())
     assert config.detectors_timeout == MAX_BUSY + 2 * MAX_BLOCKED
 
@@ -83,10 +83,10 @@ def test_a_reload_logs_the_hash_before_and_after(tmp_path: Path, monkeypatch: py
     assert logged[0].message == f"the configuration changed: hash {hashes[0]} → {hashes[2]}"
 
 
-def test_the_files_are_those_of_the_last_check(
+def test_a_check_reports_the_configuration_files_that_it_has_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`status` compares them with those that are there."""
+    """`status` compares them with the files that exist later."""
     make_reachable(tmp_path)
     monkeypatch.chdir(tmp_path)
     Path("c.toml").write_text("# nothing")
@@ -108,6 +108,7 @@ def test_a_probable_mistake_is_logged(tmp_path: Path, capfd: pytest.CaptureFixtu
     ]
 
 
+# A detector, its table, its "except" table, and the kernel's events that are opened.
 KINDS: list[tuple[str, Mapping[str, object], Mapping[str, object], set[str]]] = [
     ("nic", {}, {}, {"links"}),
     ("nic", {"system": False}, {}, {"links", "routes"}),

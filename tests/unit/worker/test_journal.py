@@ -1,4 +1,4 @@
-"""What is logged about a pass, and that it is logged once."""
+"""What is logged about a pass. A state that lasts is logged once."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Worker:
 
 
 def logged(worker: Worker) -> list[tuple[EntryKind | None, Priority]]:
+    """The kind and the priority of each entry that the last pass logged."""
     return [(entry.kind, entry.priority) for entry in worker.entries]
 
 
@@ -37,10 +38,11 @@ STARTED = (None, Priority.NOTICE)
 
 
 def fields(old: str, new: str, reason: str, name: str = A) -> dict[str, str]:
+    """The journal fields of a change."""
     return {"RESOURCE": name, "OLD": old, "NEW": new, "REASON": reason}
 
 
-def test_changes_refusals_and_what_is_held_back_are_logged(worker: Worker) -> None:
+def test_changes_refusals_and_held_back_reductions_are_logged(worker: Worker) -> None:
     worker.node.document = node({B: "9"})
     worker.make_pass(1000.0, "start", a=FOUR, b=FOUR)
     assert logged(worker) == [CHANGED, WRONG]
@@ -74,7 +76,7 @@ def test_what_keeps_the_condition_false_is_logged_once(worker: Worker) -> None:
     assert logged(worker) == [CHANGED]
 
 
-def test_what_nothing_configures_is_logged_once(worker: Worker) -> None:
+def test_published_resources_without_a_configuration_are_logged_once(worker: Worker) -> None:
     worker.make_pass(1000.0, "start", a=FOUR)
     worker.readings = {}
     for at, kinds in ((1100.0, [WRONG]), (1200.0, [])):
@@ -135,7 +137,7 @@ def test_a_condition_that_is_not_stored_is_logged_once(worker: Worker) -> None:
     assert worker.entries == []
 
 
-def test_without_a_journal_it_goes_to_standard_error(
+def test_without_a_journal_entries_go_to_standard_error(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An inherited JOURNAL_STREAM does not mean that standard error is connected to the journal."""

@@ -61,7 +61,10 @@ CONFIG = Config(
 
 
 def series(text: bytes) -> dict[str, float]:
-    """Each series as Prometheus writes it, without the Node's name, with its value. The parser rejects invalid text."""
+    """The value of each series, such as "condition{reason=Denied}". The parser rejects invalid text.
+
+    The prefix "capacityd_" and the label with the Node's name are left out.
+    """
     values: dict[str, float] = {}
     for family in text_string_to_metric_families(text.decode()):
         assert family.documentation
@@ -75,7 +78,7 @@ def series(text: bytes) -> dict[str, float]:
 
 
 def test_every_metric_has_its_series() -> None:
-    """A metric without a value here would be covered by no test."""
+    """CONFIG and STATUS give each metric a value, so that the test covers all metrics."""
     text = metrics.metrics_text(CONFIG, STATUS)
     assert [family.name for family in text_string_to_metric_families(text.decode()) if not family.samples] == []
     assert series(text) == {
@@ -105,7 +108,7 @@ def test_before_the_node_was_reached_there_is_no_success() -> None:
 
 
 def test_a_reading_that_is_known_again_is_no_trouble_before_the_next_plan() -> None:
-    """A pass that can't read the Node still has the troubles of the last plan."""
+    """If a pass can't read the Node, its status keeps the troubles of the last plan."""
     troubles = (Trouble(ConditionReason.UNKNOWN, "no", Key(A)), Trouble(ConditionReason.DENIED, "a policy", Key(B)))
     samples = series(metrics.metrics_text(CONFIG, replace(STATUS, readings={A: Quantity(4)}, troubles=troubles)))
     found = {key for key in samples if key.startswith("resource_trouble")}

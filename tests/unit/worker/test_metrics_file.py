@@ -1,4 +1,4 @@
-"""The metrics file: when it is written, and when and where it is removed. An error with the file is only logged."""
+"""The metrics file: when it is written and removed, and how errors with the file are reported."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.unit.worker.test_metrics import CONFIG, STATUS
 
 
 class Passes:
-    """Passes that end one after another."""
+    """Writes the metrics file as passes do. Each call of end() stands for the end of a pass."""
 
     def __init__(self) -> None:
         self.earlier: str | None = None
@@ -66,7 +66,7 @@ FOREIGN: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("kind", FOREIGN)
-def test_what_is_not_ours_is_not_removed(passes: Passes, tmp_path: Path, kind: str) -> None:
+def test_a_file_that_is_not_capacityds_is_not_removed(passes: Passes, tmp_path: Path, kind: str) -> None:
     path = tmp_path / "x.prom"
     passes.end(path)
     path.rename(tmp_path / "target")
@@ -95,7 +95,7 @@ def test_a_file_that_cannot_be_removed_is_an_error(
     assert metrics_file.remove(new) == f"{new} {reason}"
 
 
-def test_the_postrm_knows_how_a_file_starts() -> None:
+def test_the_debian_postrm_recognizes_the_file_by_its_first_line() -> None:
     first_line = metrics.metrics_text(CONFIG, STATUS).splitlines()[0].decode()
     (pattern,) = re.findall(r'grep -q "\^(.*)"', (ROOT / "packaging/deb/capacityd.postrm").read_text())
     assert first_line.startswith(pattern)
@@ -125,7 +125,7 @@ def test_a_file_that_cannot_be_written_is_an_error_with_advice(
 
 
 def test_a_link_that_the_owner_of_the_folder_has_made_is_not_written(passes: Passes, tmp_path: Path) -> None:
-    """The content, the permissions and the owner of the file behind the link stay."""
+    """The content and the mode of the file behind the link do not change."""
     (tmp_path / "secret").write_text("secret")
     (tmp_path / "secret").chmod(0o600)
     (tmp_path / "x.prom.new").symlink_to(tmp_path / "secret")
@@ -139,7 +139,7 @@ def test_a_link_that_the_owner_of_the_folder_has_made_is_not_written(passes: Pas
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes a link of another user")
 def test_a_link_of_another_user_to_the_folder_is_not_followed(passes: Passes, tmp_path: Path) -> None:
-    """The owner of the folder above could let root overwrite a file elsewhere."""
+    """Otherwise the owner of the parent folder could make root overwrite a file elsewhere."""
     for name in ("elsewhere", "theirs"):
         (tmp_path / name).mkdir()
     (tmp_path / "elsewhere/x.prom").write_text("root's")

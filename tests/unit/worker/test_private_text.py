@@ -1,6 +1,7 @@
-"""A marker in everything that the service reads appears in nothing that others can read.
+"""Private text that the service reads appears in nothing that other users can read.
 
-Each case puts the marker into one place. Then the service's own worker checks the configuration and makes a pass.
+Each case puts a marker into one place that the service reads. Then the service's worker checks the configuration and
+makes a pass. All that it sends, logs and writes is searched for the marker.
 """
 
 from __future__ import annotations
@@ -40,27 +41,29 @@ class Case:
     """What the service reads. Paths in the configuration and the kubeconfig may contain {folder} and {server}."""
 
     toml: str = "static = { quantity = 4 }"
-    """The content of the resource, or the whole file if it has a header."""
+    """The content of the resource's table, or the whole file if it has a [header]."""
     kubeconfig: Any = field(default_factory=lambda: config({"server": "{server}"}))
     node: Script | None = None
-    """The response to each request for the Node; None: a good one."""
+    """The response to each request for the Node. None: a valid Node."""
     contents: Mapping[str, str] = field(default_factory=dict)
-    """Name -> content of files in the folder; programs if the content begins with #!."""
+    """Files in the folder, by name. A content that begins with #! makes a program."""
     machine: Mapping[str, Any] | None = None
-    """A recording of the machine; None: this machine. With a recording, the Node is a file."""
+    """A recording of a machine; the Node is then a file. None: this machine, and the Node is on the server."""
     mode: int = 0o644
-    """The mode of the configuration."""
+    """The permissions of the configuration file."""
     says: str = ""
-    """A part of what others read instead: where it is, or what is wrong."""
+    """What others can read instead of the marker, such as a place or what is wrong."""
     who: str = "system:node:n1"
-    """The user, according to the server."""
+    """The user that the server says has authenticated."""
 
 
 def user(**entries: Any) -> Any:
+    """A kubeconfig with these entries of the user."""
     return config({"server": "{server}"}, entries)
 
 
 def plugin(script: str = "", **more: Any) -> Case:
+    """A kubeconfig with an exec plugin that runs the script."""
     entry = {"apiVersion": V1, "command": "{folder}/plugin", **more}
     return Case(kubeconfig=user(exec=entry), contents={"plugin": f"#!/bin/sh\n{script}\n"}, says="the exec plugin ")
 
@@ -124,9 +127,13 @@ CASES: dict[str, Case] = {
         says="queue/rotational is neither 0 nor 1",
     ),
     "a private configuration": Case(f'static = "{MARKER}"', mode=0o600, says="sudo capacityd config check"),
-    "its TOML": Case(f'[resources."{RESOURCE}"]\na = {MARKER}', mode=0o600, says="sudo capacityd config check"),
-    "its names": Case(f"[resources.{MARKER}]\nstatic = {{ quantity = 1 }}", mode=0o600, says="config check"),
-    "its tests": Case(
+    "a private configuration's TOML": Case(
+        f'[resources."{RESOURCE}"]\na = {MARKER}', mode=0o600, says="sudo capacityd config check"
+    ),
+    "a private configuration's names": Case(
+        f"[resources.{MARKER}]\nstatic = {{ quantity = 1 }}", mode=0o600, says="config check"
+    ),
+    "a private configuration's conditions": Case(
         f'static = {{ quantity = 4 }}\nwhen = {{ arch = "{MARKER}" }}', mode=0o600, says="arch does not match"
     ),
     "YAML": Case(kubeconfig=f"a: {MARKER}\n  b: [{MARKER}", says="kubelet.conf is not valid YAML"),
@@ -172,7 +179,7 @@ CASES: dict[str, Case] = {
 }
 
 
-def test_a_defect_shows_where_it_is_and_no_text(
+def test_an_unexpected_exception_is_printed_without_its_text(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(*_: object) -> int:
@@ -202,9 +209,10 @@ def outputs(folder: Path, case: Case) -> str:
     run = folder / "run"
     run.mkdir()
     for name, content in case.contents.items():
-        program(folder, content[2:].partition("\n")[2], name) if content.startswith("#!/bin/sh\n") else written(
-            folder, content, name
-        )
+        if content.startswith("#!/bin/sh\n"):
+            program(folder, content.partition("\n")[2], name)
+        else:
+            written(folder, content, name)
         (folder / name).chmod(0o755)
 
     def follow(request: Request) -> bytes | None:
@@ -217,9 +225,8 @@ def outputs(folder: Path, case: Case) -> str:
         def filled(text: str) -> str:
             return text.replace("{folder}", str(folder)).replace("{server}", server.url)
 
-        toml = (
-            case.toml if case.toml.startswith("[") or "\n[" in case.toml else f'[resources."{RESOURCE}"]\n{case.toml}'
-        )
+        has_header = case.toml.startswith("[") or "\n[" in case.toml
+        toml = case.toml if has_header else f'[resources."{RESOURCE}"]\n{case.toml}'
         settings = f'[service]\ntextfile = "{folder}/capacityd.prom"\n[kubernetes]\nnode_name = "n1"\n'
         written(folder, filled(f"{toml}\n{settings}"), "config.toml")
         (folder / "config.toml").chmod(case.mode)
@@ -234,7 +241,7 @@ def outputs(folder: Path, case: Case) -> str:
         jobs = (JobRequest(Job.CHECK), JobRequest(Job.RECONCILE, frozenset({PassReason.START})))
         said = [output(partial(work, str(run), selection, job), environment) for job in jobs]
         commands = [["status"], ["status", "--json"]]
-        if case.mode == 0o644:  # these quote the configuration to a user who may read it
+        if case.mode == 0o644:  # these commands quote the configuration, which only its readers can pass to them
             config, machine = f"--config={selection.config}", f"--machine={selection.machine}"
             if case.machine is None:
                 commands += [["probe", config], ["plan", config, f"--kubeconfig={selection.kubeconfig}"]]
@@ -253,7 +260,7 @@ def outputs(folder: Path, case: Case) -> str:
 
 
 def output(command: Callable[[], int], environment: Mapping[str, str]) -> str:
-    """What a command prints. What a worker lets the service watch is left out."""
+    """What a command prints. The worker's messages about what the service has to watch are left out."""
     with tempfile.TemporaryFile() as file:
         if not (pid := os.fork()):
             try:

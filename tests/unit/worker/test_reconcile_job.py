@@ -68,7 +68,7 @@ def test_a_condition_that_a_policy_changes_is_not_stored(worker: Worker, made: M
     ("settings", "readings"),
     [(Settings(observe=True), {"a": FOUR}), (Settings(condition=False), {"a": FOUR}), (Settings(), {})],
 )
-def test_a_condition_that_is_not_to_be_written_is_not_missed(
+def test_no_trouble_is_reported_where_no_condition_is_to_be_written(
     worker: Worker, settings: Settings, readings: Mapping[str, Reading]
 ) -> None:
     worker.settings = settings
@@ -78,7 +78,7 @@ def test_a_condition_that_is_not_to_be_written_is_not_missed(
 
 
 def test_the_service_gets_the_watchers_hash_of_the_node(worker: Worker) -> None:
-    """The hash of the Node is the watcher's, whether the pass reads the Node or writes it; "" without a Node."""
+    """A pass reports the hash that the watcher computes of the same Node: "" without a Node, None if not read."""
     result = worker.make_pass(1000.0, "start", a=FOUR)
     assert (result.node, result.written) == (fingerprint(worker.node.document), True)
     assert worker.make_pass(1010.0, "node").node == result.node
@@ -92,7 +92,7 @@ def test_the_service_gets_the_watchers_hash_of_the_node(worker: Worker) -> None:
 
 
 def test_a_pass_that_finds_nothing_new_sends_nothing(worker: Worker) -> None:
-    """The Node must be as the last pass has left it, and the reason must be one that can only change a reading."""
+    """The Node must be unchanged since the last pass, and the reason of this pass must concern only readings."""
     worker.node_unchanged = True
     worker.make_pass(1000.0, "start", a=FOUR)
     reads = worker.node.reads
@@ -110,7 +110,7 @@ def test_a_pass_that_finds_nothing_new_sends_nothing(worker: Worker) -> None:
 
 
 def test_after_a_failed_pass_the_next_one_reads_the_node(worker: Worker) -> None:
-    """The service takes the Node for unchanged since the failed pass, which has not read it."""
+    """The service believes that the Node is unchanged, but the failed pass has not read it."""
     worker.node_unchanged = True
     worker.make_pass(1000.0, "start", a=FOUR)
     worker.node.errors = [NodeUnreachable("nobody there")]
@@ -135,7 +135,7 @@ def test_a_pass_says_whether_a_reading_has_changed(worker: Worker) -> None:
 
 
 @pytest.mark.parametrize("reason", ["start", "configuration"])
-def test_a_person_s_intent_and_new_credentials_wait_for_no_limit(worker: Worker, reason: str) -> None:
+def test_a_start_and_a_reload_reset_the_limit_of_writes(worker: Worker, reason: str) -> None:
     for number in range(1, 8):
         worker.make_pass(1000.0 + number, "devices", a=Quantity(number))
     assert worker.node.numbers == {A: "6"}
@@ -160,7 +160,7 @@ def test_a_state_that_cannot_be_saved_or_read_changes_nothing(worker: Worker) ->
 
 
 def test_the_metrics_are_of_the_active_configuration(worker: Worker, tmp_path: Path) -> None:
-    """Since a rejected reload, the configuration files may contain errors."""
+    """After a rejected reload, the files contain another configuration than the active one."""
     worker.settings, worker.digest = Settings(textfile=str(tmp_path / "x.prom")), "0a1b"
     worker.make_pass(1000.0, "start", a=FOUR)
     assert 'capacityd_configuration_info{capacityd_node="n1",hash="0a1b"} 1.0' in (tmp_path / "x.prom").read_text()

@@ -1,4 +1,4 @@
-"""The service's files, whatever they contain and however full the file system is."""
+"""The service's files in its runtime directory: restored unchanged, damaged, or on a full file system."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_the_state_is_restored_unchanged(tmp_path: Path) -> None:
         runtime_files.write_state(str(tmp_path / "absent"), STATUS)
 
 
-def test_what_a_pass_leaves_is_restored_unchanged_or_lost() -> None:
+def test_the_memory_of_a_pass_is_restored_unchanged_or_lost() -> None:
     text = pass_memory.to_text(PASS_MEMORY)
     assert pass_memory.from_text(text) == PASS_MEMORY
     for other in ("", text[:-9], text.replace(__version__, "0.0.1")):
@@ -102,7 +102,7 @@ def test_what_a_pass_leaves_is_restored_unchanged_or_lost() -> None:
 
 
 def saved_config() -> CheckedConfig:
-    """The saved form of a configuration with an error."""
+    """A checked configuration with an error."""
     resource = Resource(A, "static", (Table(settings={"quantity": 4}),))
     return CheckedConfig(Config((resource,), broken={B: "an error"}), ("c.toml:1: x",))
 
@@ -116,13 +116,13 @@ FILES: dict[str, tuple[bytes, Callable[[str], object], object]] = {
 
 
 def with_checksum(data: dict[str, Any]) -> bytes:
-    """The file's content with a valid checksum, as if another build of the same version had written it."""
+    """The content of a file with this data and a valid checksum."""
     return json.dumps(data | {"checksum": _checksum(data)}).encode()
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_damaged_file_is_missing(tmp_path: Path, name: str) -> None:
-    """A file of another version also counts as missing. test_codec.py tests many kinds of damage."""
+def test_a_damaged_file_counts_as_missing(tmp_path: Path, name: str) -> None:
+    """A file of another version also does. test_codec.py tests more kinds of damage."""
     content, read, missing = FILES[name]
     assert read(str(tmp_path)) == missing
     data = json.loads(content)
@@ -145,7 +145,7 @@ def test_a_damaged_file_is_missing(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("held", [True, False])
 def test_the_service_runs_while_its_lock_is_held(tmp_path: Path, held: bool) -> None:
-    """The test also covers users who may not open the lock."""
+    """The lock's permissions are removed, because other users may not open the lock."""
     lock = tmp_path / "service.lock"
     with open(lock, "w") as f:
         lock.chmod(0)
@@ -160,7 +160,7 @@ def test_the_service_runs_while_its_lock_is_held(tmp_path: Path, held: bool) -> 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "conf").rglob("*.toml")), ids=str)
 def test_a_configuration_is_restored_unchanged(tmp_path: Path, file: Path) -> None:
-    """Each example of a configuration, so each detector and each kind of value."""
+    """The example configurations contain each detector and each kind of value."""
     config = replace(load(str(file)).config, broken={B: "an error"})
     runtime_files.write_config(str(tmp_path), CheckedConfig(config, ("an error",)))
     assert runtime_files.read_config(str(tmp_path)) == CheckedConfig(config, ("an error",))
@@ -183,7 +183,7 @@ def test_a_full_file_system_is_an_error_and_keeps_the_old_file(tmp_path: Path) -
 
     assert forked(full) == [f"{where}/state.json could not be written: File too large"] * 2
     assert runtime_files.read_state(where) == STATUS
-    assert os.listdir(where) == ["state.json"], "nothing half written stays, which would fill it more"
+    assert os.listdir(where) == ["state.json"], "no half-written file stays"
 
 
 def test_anybody_may_read_what_status_shows_and_nothing_else(tmp_path: Path) -> None:

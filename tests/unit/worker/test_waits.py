@@ -1,4 +1,4 @@
-"""Why something waits, and for how long: the words are the same in `status`, its JSON, the journal and a plan."""
+"""The text about a wait (its reason and length) is the same in `status`, its JSON, the journal and a plan."""
 
 from __future__ import annotations
 
@@ -87,16 +87,16 @@ CASES: Mapping[str, tuple[Callable[[Worker], None], WaitReason, str, bool, bool]
     "overwritten": (be_overwritten, WaitReason.READ, "90 s", False, False),
     "start": (start_later, WaitReason.START_JITTER, "2 min", False, False),
 }
-"""A history that leads to a wait, its reason and length, whether a resource waits, and whether the journal says so."""
+"""Passes that lead to a wait, the wait's reason and length, whether it is a resource's, and whether it is logged."""
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_words_are_the_same_everywhere(
+def test_the_text_of_a_wait_is_the_same_everywhere(
     worker: Worker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], case: str
 ) -> None:
     monkeypatch.setattr("random.uniform", lambda _, longest: longest)
-    history, reason, length, is_resources, is_logged = CASES[case]
-    history(worker)
+    make_passes, reason, length, is_resources, is_logged = CASES[case]
+    make_passes(worker)
     (wait,) = (wait for wait in worker.status.waits if wait.reason is reason)
     text = wait.text(worker.uptime)
     assert (wait.key, f" {length}" in text) == (Key(A) if is_resources else None, True)
@@ -113,7 +113,9 @@ def test_the_words_are_the_same_everywhere(
     assert (text in capsys.readouterr().out) is wait.holds_change
 
 
-def test_a_limit_of_the_condition_is_no_resources(worker: Worker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_rate_limit_of_the_condition_is_shown_as_the_nodes(
+    worker: Worker, capsys: pytest.CaptureFixture[str]
+) -> None:
     change_often(worker)
     worker.make_pass(1066.0, a=Quantity(10))
     worker.digest = "another"
@@ -137,7 +139,7 @@ def in_status(worker: Worker, wait: Wait, capsys: pytest.CaptureFixture[str]) ->
 
 
 def in_json(worker: Worker, wait: Wait, capsys: pytest.CaptureFixture[str]) -> str:
-    """The text of a wait in `status --json`. The other fields there must equal those of the wait."""
+    """The text of a wait in `status --json`. The wait's other fields there are checked too."""
     worker.run_status("--json")
     document = json.loads(capsys.readouterr().out)
     (found,) = (each for each in document["waits"] if each["reason"] == wait.reason.value)

@@ -58,7 +58,7 @@ class Fact:
 
 
 def _as_written(name: str) -> SettingType:
-    """A type that leaves the value as it is. resource.py parses the value, because it depends on other keys."""
+    """A type that keeps the value. resource.py parses the value, which depends on the detector or is a table."""
     return SettingType(name, parse=lambda raw: raw)
 
 

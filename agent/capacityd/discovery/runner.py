@@ -73,7 +73,7 @@ def probe(config: Config, host: Host, node_name: str | None, *, explain: bool = 
 
 
 def _hanging(resources: Iterable[Resource]) -> dict[str, Unknown]:
-    """The readings of resources with a process of an earlier pass that could not be killed.
+    """The readings of resources whose process of an earlier pass could not be killed.
 
     Such a process is now a child of the service, and a sibling of this worker. A new process for the resource would
     also hang, and after many passes, hanging processes would fill the memory.

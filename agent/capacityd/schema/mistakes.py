@@ -27,7 +27,7 @@ def _write_a_list(text: str) -> str:
 
 
 def _wwn_of_lsblk(text: str) -> str:
-    """Converts a world-wide name in which WWN_IN_OTHER_FORMAT was found to the format of lsblk."""
+    """Converts a world-wide name from another format (WWN_IN_OTHER_FORMAT) to the format of lsblk."""
     if text.startswith(("wwn-", "nvme-")):
         return text.partition("-")[2]
     digits = re.sub("^(naa[.]|scsi-3)", "", text)

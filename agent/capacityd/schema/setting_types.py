@@ -47,7 +47,7 @@ class SettingType:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A key whose value does not depend on other keys."""
+    """A key of the configuration: the type of its value, and its documentation."""
 
     type: SettingType
     about: str

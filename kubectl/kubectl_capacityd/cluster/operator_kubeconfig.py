@@ -18,10 +18,10 @@ _PLUGIN_TIMEOUT = 120.0
 
 
 def load_operators(kubeconfig: str | None, context: str | None = None) -> ClusterAccess:
-    """Reads an operator's kubeconfig. None: the files in $KUBECONFIG or, by default, ~/.kube/config.
+    """Reads an operator's kubeconfig. Raises NodeError, and UsageError if no file contains the context.
 
-    context: the context to use; None or "" for the current context. Raises NodeError, and UsageError if no file
-    contains the context.
+    kubeconfig: a path. None: the files in $KUBECONFIG or, by default, ~/.kube/config. context: the context to use; None
+    or "" for the current context.
 
     Without a proxy-url, uses the proxy of the environment (HTTPS_PROXY), as kubectl does.
     Unlike kubectl, does not merge the files of $KUBECONFIG. The first file with a current context names the context

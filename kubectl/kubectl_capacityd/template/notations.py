@@ -58,7 +58,7 @@ NOTATIONS: Mapping[str, Notation] = {
         max_resources=50,
     ),
     # extractExtendedResourcesFromKubeEnv in cluster-autoscaler/cloudprovider/gce/templates.go (1.33 and later). In
-    # this code, the prefix ends with a dot. The description of kubernetes/autoscaler#7604 still ends it with a dash.
+    # this code, the prefix ends with a dot. The older description of kubernetes/autoscaler#7604 has a dash instead.
     "gke": Notation(
         about="node labels of the GKE node pool",
         entry='clusterautoscaler-nodetemplate-resources.{name}: "{quantity}"\n',
@@ -77,7 +77,7 @@ NOTATIONS: Mapping[str, Notation] = {
             head="status:\n  capacity:\n",
         ),
     ),
-    # WorkerConfig in docs/usage/usage.md of gardener-extension-provider-aws; other providers use the same format.
+    # WorkerConfig in docs/usage/usage.md of gardener-extension-provider-aws. Other providers use the same format.
     "gardener": Notation(
         about="providerConfig of the Shoot's worker; machine-controller-manager also writes these to the Nodes",
         entry='    {name}: "{quantity}"\n',

@@ -40,7 +40,7 @@ def devices(options: Options) -> int:
             print_devices(listing, limit=None if options.detector else _OVERVIEW_ROWS)
     flawed = [listing for listing in listings if listing.flaws]
     for listing in flawed:
-        flaws = listed(listing.flaws, most=1)  # the first flaw and the number of other flaws, because there may be many
+        flaws = listed(listing.flaws, most=1)  # only one of perhaps many flaws, and the number of others
         print_message(f"{listing.detector.name}: not everything could be listed: {flaws}")
     return 4 if flawed else 0
 

@@ -21,7 +21,7 @@ _EXPECT_COLUMN = _HEADER.index("EXPECT")
 
 
 def probe(options: Options) -> int:
-    """Prints the readings. Returns exit status 4 if any is unknown or less than expected."""
+    """Prints the readings. Returns exit status 4 if a reading is unknown or less than expected."""
     if options.as_service:
         from capacityd.cli.sandbox import run_in_sandbox  # imported only here: takes 20 ms
 

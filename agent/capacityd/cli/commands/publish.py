@@ -80,8 +80,8 @@ def withdraw(options: Options) -> int:
 def _refuse_beside_service(options: Options, instead: str, alternative: str) -> None:
     """Raises UsageError if the service runs, because only one process may write the Node. Allows a Node in a file.
 
-    instead: what the message says before the advice to stop the service. alternative: advice to use a command that
-    writes nothing.
+    instead: other advice, which the message gives before the advice to stop the service. alternative: advice to use a
+    command that writes nothing.
     """
     if options.selection.node_file is not None:
         return

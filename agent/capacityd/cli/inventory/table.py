@@ -49,7 +49,8 @@ def print_devices(listing: DeviceListing, limit: int | None) -> None:
         seen[kind_toml] += 1
         is_first = seen[kind_toml] == 1
         if is_first and _matches_several(entry.kind_selector):
-            selectors.append((kind_toml, f"all {entry.kind_selector.count}{f', {title}' if title else ''}"))
+            title_after_comma = f", {title}" if title else ""
+            selectors.append((kind_toml, f"all {entry.kind_selector.count}{title_after_comma}"))
         if limit is None or seen[kind_toml] <= limit:
             cells = [_cell(detector.keys[key].kind, entry.device, key) for key in keys]
             if flags:

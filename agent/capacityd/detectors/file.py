@@ -59,10 +59,11 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution | Absent:
 def _values_of(key: str, lines: Sequence[str]) -> list[str]:
     """The text behind the key in each line that begins with the key, such as "key 1", "key = 1" or "key: 1".
 
-    The line "key two: 1" has another key. Such a line counts only if no line has this key. It may be an error message,
-    such as "key lost at 12:30", and the file must then not look like a file without the key.
+    The line "key two: 1" has another key. Such a line counts only if no line has this key, because it may report an
+    error, such as "key lost at 12:30". Then the file must not look like a file without the key.
     """
-    for separator in (r"(?:\s*[=:]\s*|\s+(?=[^=:]*$))", r"\s+"):
+    unambiguous = r"(?:\s*[=:]\s*|\s+(?=[^=:]*$))"  # "=", ":", or spaces in a line without "=" and ":"
+    for separator in (unambiguous, r"\s+"):
         pair = re.compile(rf"\s*{re.escape(key)}{separator}(.*)")
         if found := [match[1] for line in lines if (match := pair.fullmatch(line))]:
             return found

@@ -43,7 +43,7 @@ def find_in(host: Host, subsystems: Collection[str]) -> Iterator[Device]:
 
 
 def _subsystems_hint(host: Host, subsystems: Collection[str]) -> str:
-    """The end of a message: which subsystem does not exist, or which to write instead; "" if neither is known.
+    """The end of a message, which names a missing subsystem, or the subsystem to write instead; "" if neither is known.
 
     A class may list devices of other subsystems: mdev_bus lists devices of the bus pci.
     """

@@ -33,8 +33,8 @@ _SCSI_TARGET_FOLDER = re.compile("^.*?/(host[0-9]+(?=/target)|target[0-9:]+(?=/)
 between the SCSI host and its targets, up to the host's folder: a RAID controller or a hypervisor shows each disk once.
 """
 _GENERATED_PREFIX = "nvme."
-"""The start of the id that the kernel makes up for an NVMe namespace that has none (wwid_show in
-drivers/nvme/host/sysfs.c). Different disks may share this id. It contains the serial number, which is the same for all
+"""The start of the id that the kernel makes up for an NVMe namespace without an id (wwid_show in
+drivers/nvme/host/sysfs.c). Different disks may share this id: it contains the serial number, which is the same for all
 controllers of a cloud."""
 _VENDORS_PREFIX = "t10."
 """The start of an id whose form is the vendor's own (T10 vendor ID based, SCSI Primary Commands)."""
@@ -154,8 +154,8 @@ def _earlier_disk(
 ) -> tuple[Disk | None, str]:
     """Returns the earlier disk to which this path certainly leads, and ""; otherwise None, and why that is uncertain.
 
-    The reason is "" if the path certainly leads to no earlier disk. name, ids: those of the path. by_id: id -> the
-    disks found earlier. facts: _facts() for a name and an id.
+    The reason is "" if the path certainly leads to no earlier disk. name, ids: the path's name and ids. by_id: id ->
+    the disks found earlier. facts: _facts() for a name and an id.
     """
     uncertain_because = ""
     for id_ in ids:

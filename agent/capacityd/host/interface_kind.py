@@ -161,7 +161,7 @@ def _is_below_pci_function(host: Host, hardware: str) -> bool:
 def _is_representor(host: Host, path: str) -> bool:
     """Whether the interface is the switch port of a virtual function or subfunction.
 
-    The port name of a representor is like pf0vf1. That of a physical port is like p0.
+    The port name of a representor is like pf0vf1, and the port name of a physical port is like p0.
     """
     return "pf" in (read_optional_attr(host, f"{path}/phys_port_name") or "")
 

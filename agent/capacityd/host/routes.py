@@ -54,7 +54,7 @@ def default_interfaces() -> list[str]:
 def _default_routes(family: str, tables: Collection[str]) -> Iterator[Json]:
     """Yields the default routes in these tables. Dead next hops count as well."""
     for route in ip(family, "route", "show", "table", "all"):
-        _address, _, prefix_bits = route["dst"].partition("/")
+        _address, _, prefix_bits = route["dst"].partition("/")  # prefix_bits may be "": "default", or one address
         is_default = route["dst"] == "default" or 0 < int(prefix_bits or 128) <= _MAX_DEFAULT_PREFIX_BITS
         if is_default and route["type"] == _UNICAST and route["table"] in tables:
             yield route

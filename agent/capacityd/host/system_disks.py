@@ -117,7 +117,7 @@ def _needed_mounts(host: Host, table: Sequence[Mount], tree: MountTree) -> Itera
             if host.resolve(gpt_automount_unit(mount.point)):
                 continue  # systemd-gpt-auto-generator(8) mounts only file systems on the disk of /
         # On OS_FOLDERS and OS_TREES themselves, every mount is needed. Below them, only mounts on disks are needed, not
-        # those of kernel interfaces and programs (FUSE).
+        # mounts of kernel interfaces and programs (FUSE).
         is_system_folder = mount.point in (*OS_FOLDERS, *OS_TREES)
         if is_system_folder or (is_of_system(mount.point) and _may_have_disk(mount)):
             yield mount

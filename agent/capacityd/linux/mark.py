@@ -4,8 +4,8 @@ A process that hangs in the kernel can't be killed. discovery/ marks each proces
 then finds a process that still hangs, and does not start another process for its resource.
 
 The mark is stored as the process's limit RLIMIT_LOCKS, for three reasons. Linux has ignored this limit since 2.4.25
-(getrlimit(2)), so its value has no effect. Other processes can read it in /proc/PID/limits. Every program inherits its
-limits, even if it gets another session, environment, standard input or name.
+(getrlimit(2)), so its value has no effect. Other processes can read it in /proc/PID/limits. A process that the marked
+process starts inherits the limit, even if it has another session, environment, standard input or name.
 """
 
 from __future__ import annotations

@@ -78,8 +78,8 @@ def owner_and_mode(status: os.stat_result) -> str:
 def owner_name(uid: int) -> str:
     """The name of a user, for a message.
 
-    In a user namespace, such as that of PrivateUsers= (systemd.exec(5)), one uid stands for all users that the
-    namespace does not map. This uid gets the name "another user".
+    In a user namespace, which PrivateUsers= creates, for example (systemd.exec(5)), one uid stands for all users that
+    the namespace does not map. This uid gets the name "another user".
     """
     if uid == 0:
         return "root"

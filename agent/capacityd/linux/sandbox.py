@@ -64,7 +64,7 @@ class Sandbox:
 
 
 def service_sandbox() -> Sandbox:
-    """The sandbox of the service's unit. It has no hidden folders if there is no systemd or no unit."""
+    """The sandbox of the service's unit. Without systemd, or without the unit, the sandbox hides no folders."""
     names = (*_HIDDEN_BY, *_HIDDEN_FOLDERS, *_BINDS, _CAPABILITIES)
     settings = unit_properties(UNIT, names, timeout=_TIMEOUT)
     hidden: list[str] = []

@@ -42,7 +42,7 @@ def set_client_certificate(context: ssl.SSLContext, certificate: str, key: str) 
     Raises ssl.SSLError or ValueError if one of them is damaged or encrypted, or if they do not belong together.
     """
     with _memory_file(certificate) as certificate_file, _memory_file(key) as key_file:
-        # Without a password, OpenSSL would ask for that of an encrypted key on the terminal.
+        # Without this function, OpenSSL would ask on the terminal for the password of an encrypted key.
         context.load_cert_chain(certificate_file, key_file, password=lambda: "")
 
 

@@ -32,12 +32,14 @@ class EventRate:
     def held_until(self, reason: PassReason) -> float:
         """Returns when events of this reason may start a pass; minus infinity if the reason's bucket is full."""
         full_at = self._full_at.get(reason)
-        return -math.inf if full_at is None else full_at - (BURST - 1) * PERIOD  # a pass needs one token
+        # A pass needs one token. The bucket has it BURST - 1 periods before it is full.
+        return -math.inf if full_at is None else full_at - (BURST - 1) * PERIOD
 
     def count(self, reasons: Collection[PassReason], began: float) -> None:
         """Takes a token for each reason of a pass. began: when the pass began."""
         for reason in _LIMITED.intersection(reasons):
             full_at = max(self._full_at.get(reason, began), began)
+            # Even an empty bucket is full after BURST periods.
             self._full_at[reason] = min(full_at + PERIOD, began + BURST * PERIOD)
 
     def count_unchanged(self, reasons: Collection[PassReason], began: float) -> None:

@@ -45,8 +45,8 @@ _Identity: TypeAlias = tuple[int, int, int] | None
 """Device, inode, and time of the last change in nanoseconds. The time is 0 for a folder whose content does not count.
 None if nothing exists at the path."""
 _State: TypeAlias = list[_Identity]
-"""For each watched point of a path: the identity of the nearest existing folder above the point, and that of the point
-itself."""
+"""For each watched point of a path: the identity of the nearest existing folder above the point, then the identity of
+the point."""
 
 
 class FileEvents:

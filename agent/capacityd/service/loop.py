@@ -198,7 +198,7 @@ class Service:
     def _report_result(self, line: str) -> None:
         """Reports the state to `capacityd status` and systemd.
 
-        line: the line for `systemctl status`; "": the current errors, or "waiting".
+        line: what `systemctl status` shows. If it is "", the current errors or "waiting" are shown.
         """
         self._write_status_file()
         self._reports.notify_systemd(line)

@@ -13,7 +13,7 @@ from capacityd.service.service_lock import ServiceLock
 def main(arguments: list[str]) -> int:
     """Runs the service. Returns the exit status.
 
-    arguments: FOLDER WATCHER... -- WORKER...: the runtime directory, and the commands of the watcher and of a worker.
+    arguments: the runtime directory, the command of the watcher, "--", and the command of a worker.
     """
     use_nonblocking_stderr()
     folder, *commands = arguments

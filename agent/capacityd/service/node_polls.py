@@ -22,7 +22,7 @@ class NodePolls:
         self.at = math.inf
         """When a pass must read the Node; infinity if no poll is planned."""
         self._watched_since: float | None = None  # None: the Node is not watched
-        self._trouble_since: float | None = None  # since when each watch has soon failed; None: none has failed yet
+        self._trouble_since: float | None = None  # when the current series of failures began; None: no failure yet
         self._looked_at = -math.inf  # when a pass last read the Node while it was not watched
 
     def watch_begins(self, now: float) -> None:

@@ -26,7 +26,7 @@ delay a pod that needs a new device."""
 PROMPT_DEBOUNCE = 0.1
 """A pass starts this time after the first change of the Node. A Node, unlike a device, needs no time to settle."""
 
-RESYNC_PERIOD = 3600.0  # between two passes without an event, until the configuration sets another period (resync)
+RESYNC_PERIOD = 3600.0  # between two passes without an event, unless the configuration sets another period (resync)
 
 _END_WAIT = frozenset({PassReason.CONFIG, PassReason.RESUME})
 """Events that may end any error, so that the retry starts at once. After other events, the retry still waits for the
@@ -58,7 +58,7 @@ class Schedule:
         self._retry_after_until = -math.inf  # when the API server's last Retry-After ends
         self._failure_cause: RetryCause | None = None  # why the last pass failed; None: it succeeded
         self._failure_since = 0.0  # when passes began to fail for this cause
-        self._pass_reasons: frozenset[PassReason] = frozenset()  # of the last pass
+        self._pass_reasons: frozenset[PassReason] = frozenset()  # the reasons for the last pass
         self._pass_began = now  # when the last pass began
         self._resync_period = RESYNC_PERIOD
         self._polls = NodePolls(self._jittered)
@@ -141,7 +141,7 @@ class Schedule:
         settling: list[tuple[float, float]] = []  # the times of the first and of the last event of hardware or files
         for reason, (first, last) in self._events.items():
             held_until = self._rate.held_until(reason)
-            if last < held_until:  # these events must not delay those of other kinds
+            if last < held_until:  # these events must not delay events of other kinds
                 times.append(held_until)
             elif reason is PassReason.NODE:
                 times.append(first + PROMPT_DEBOUNCE)
@@ -171,7 +171,7 @@ class Schedule:
         return self._pass_reasons
 
     def count_reading(self, *, changed: bool) -> None:
-        """Counts a pass that has read the machine. changed: whether a reading differs from that of the pass before."""
+        """Counts a pass that has read the machine. changed: whether a reading differs from the previous pass."""
         if not changed:
             self._rate.count_unchanged(self._pass_reasons, self._pass_began)
 

@@ -1,6 +1,7 @@
 """The file service.lock, which the resident process locks while it runs.
 
-The kernel releases the lock when the process ends. A PID file would remain, and the PID may be that of another process.
+The kernel releases the lock when the process ends. A PID file would remain, and its PID could belong to another process
+later.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class RecordedFiles:
         return sorted(self._folders.get(real or "", ()))
 
     def scandir(self, folder: str) -> Sequence[tuple[str, str]]:
-        """The entries of a folder, sorted: the name, and "file", "folder" or "link"; "" if it is an unrecorded file.
+        """The entries of a folder, sorted: the name, and "file", "folder" or "link". An unrecorded file has "" instead.
 
         Raises HostError, also if the folder does not exist.
         """

@@ -93,7 +93,7 @@ def _laid_out(number: int, identifier: str) -> str:
     digits = f"{number:0{length}d}"
     if length == _MAC_DIGITS:
         digits = f"02{digits[2:]}"
-    unused = iter(digits)
+    unused = iter(digits)  # each piece between separators takes as many digits as it is long
     return "".join(
         piece if SEPARATOR.fullmatch(piece) else "".join(islice(unused, len(piece)))
         for piece in SEPARATOR.split(identifier)

@@ -104,7 +104,6 @@ def _measure(point: str, mount_ids: Collection[str]) -> int:
 
 
 def _filesystem(mounts_of_one: Sequence[Mount]) -> Filesystem:
-    """The file system with these mounts."""
     first = mounts_of_one[0]
     # Some programs that attach a device for a pod, such as Portworx, also mount it in a folder of their own.
     attached = {mount.root for mount in mounts_of_one if has_device(first.number) and is_attached_volume(mount.point)}

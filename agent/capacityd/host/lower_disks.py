@@ -154,7 +154,6 @@ class LowerDisks:
             yield [f"{folder}/{name}/block" for name in self._host.listdir(folder) if name.startswith("dev-")]
 
     def _of_layers(self, mount: Mount, above: Collection[str]) -> Iterator[str]:
-        """The disks of an overlay."""
         folders = layers_of(mount)
         leads_back = mount.id in above  # a layer is below the overlay itself
         if not folders or leads_back:

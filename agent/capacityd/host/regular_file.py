@@ -41,7 +41,6 @@ def read_optional_text(path: str, limit: int) -> str | None:
 
 
 def _open(path: str) -> int:
-    """Opens a file for reading."""
     # O_NONBLOCK, because open() on a FIFO waits for a writer.
     return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
 

@@ -100,7 +100,6 @@ class EventSources:
         self._log_unavailable(self._unavailable)
 
     def _openers(self) -> Iterator[Callable[[], Source]]:
-        """Yields the functions that open the sources."""
         config = self._config
         yield ClockEvents
         if links := _LINKS_OF_UDEV.intersection(config.subsystems):

@@ -142,7 +142,6 @@ class Service:
         return min(self._schedule.check_at(), pass_at)
 
     def _read_watcher(self) -> None:
-        """Reads the watcher's messages."""
         watcher = self._watcher
         last_since, last_reason = watcher.watched_since, watcher.not_watched_because
         self._note_watch(watcher.read_messages())

@@ -25,7 +25,7 @@ class RecordedFiles:
     """The paths of one recording. A path may contain links, unless its variable is named real."""
 
     def __init__(self, recording: Mapping[str, Any]) -> None:
-        """recording: format.py lists its parts."""
+        """recording: its parts are those of RECORDING_PARTS (format.py)."""
         self._files: Mapping[str, str] = recording.get("files", {})
         self._links: Mapping[str, str] = recording.get("links", {})
         self._errors: Mapping[str, str] = recording.get("errors", {})

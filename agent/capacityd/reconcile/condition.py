@@ -1,4 +1,4 @@
-"""Builds the Node condition: its status, reason and message summarize the troubles."""
+"""Builds the Node condition from the troubles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from capacityd.model.plan import Trouble
 _MAX_MESSAGE = 32_768
 """The limit of metav1.Condition in characters. The API server does not limit the conditions of a Node."""
 _MAX_TEXT = 300
-"""The limit of the text about a key, or about several keys in the same trouble, in characters."""
+"""The limit for the text of one trouble in characters. Several keys may share the trouble."""
 
 
 def condition_of(troubles: Sequence[Trouble], now: float) -> Condition:
@@ -26,7 +26,7 @@ def condition_of(troubles: Sequence[Trouble], now: float) -> Condition:
 def is_heartbeat_due(node: NodeState, now: float, heartbeat_after: float | None) -> bool:
     """Whether the condition's heartbeat is missing, too old, or in the future because a clock was wrong.
 
-    heartbeat_after: the maximum age in seconds; None if heartbeats are not refreshed. now: in seconds since the epoch.
+    now: the time in seconds since the epoch. heartbeat_after: the maximum age in seconds; None for no maximum.
     """
     if heartbeat_after is None or node.condition is None:
         return False
@@ -55,7 +55,7 @@ def _text(shared: str, group: Sequence[Trouble]) -> str:
 
 
 def _without_key(trouble: Trouble) -> str:
-    """The trouble's text with "…" in place of the key's name. The API server may have quoted the name."""
+    """The trouble's text with "…" in place of the key's name, which the API server may have quoted."""
     return trouble.text if trouble.key is None else trouble.text.replace(trouble.key.name, "…")
 
 

@@ -9,7 +9,7 @@ The rules, in order of precedence:
 - A key that nothing configures, or whose reading is absent, is removed if it stores the published number or the 0 of a
   starting kubelet. If it stores any other number, the key is another writer's, and capacityd gives it up.
 - A key that the configuration does not name is removed only if the configuration is complete and not empty.
-- A key that nothing configures gets no number, even if the annotation lists it.
+- capacityd writes no number to a key that nothing configures, even if the annotation lists the key.
 - A higher number is written at once. A lower number is delayed, because the kubelet's next restart stops pods that no
   longer fit.
 - A label follows the published number of its resource, so a label has no delay of its own.
@@ -32,7 +32,7 @@ from capacityd.reconcile.inputs import Inputs
 
 
 def decide(entry: Entry, inputs: Inputs) -> Decision:
-    """Decides about a key."""
+    """Decides what happens to a key."""
     if entry.is_plugins:
         return _of_device_plugin(entry)
     if entry.published is None:
@@ -107,7 +107,7 @@ def _publish(entry: Entry, number: int, inputs: Inputs) -> Decision:
     """Publishes the number of a reading."""
     decision = Decision(entry, _why_set(entry, number), desired=number, published=number)
     published = entry.published
-    # A write lowers only if the number is below the published one and below the stored one.
+    # Only a number below both the published and the stored number is a reduction.
     if published is None or number >= min(published, entry.stored.largest):
         return decision
     return _lower(decision, inputs)
@@ -152,7 +152,7 @@ def _lower(decision: Decision, inputs: Inputs) -> Decision:
 
 
 def _why_set(entry: Entry, number: int) -> str:
-    """Why a published key gets this number. Says what differs, because a pass does not see what has changed it."""
+    """Why a published key gets this number. A pass knows what differs, but not what caused the difference."""
     if entry.stored.equals(number):
         return "as published"
     is_capacity_as_published = entry.stored.capacity == str(entry.published)

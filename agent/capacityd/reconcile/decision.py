@@ -17,7 +17,7 @@ class Entry:
 
     key: Key
     reading: Reading | None
-    """None if nothing configures the key. A label's reading is the published number of its resource."""
+    """The reading; None if nothing configures the key. A label's reading is the published number of its resource."""
     published: int | None
     """The published number; None if the key is not capacityd's."""
     annotated: int | None
@@ -26,9 +26,9 @@ class Entry:
     adopts: bool = False
     """Whether the configuration allows capacityd to take the key over from another writer."""
     lower_since: float | None = None
-    """The uptime in seconds at which a reduction became due; None if it becomes due now."""
+    """The uptime in seconds at which the delay of a reduction began; None if the delay begins now."""
     is_plugins: bool | None = False
-    """Whether a device plugin has registered the resource's name; None if their list is unreadable."""
+    """Whether a device plugin has registered the resource's name; None if the list of device plugins is unreadable."""
     is_reconfigured: bool = False
     """Whether the Node's numbers were published with another configuration."""
 
@@ -58,18 +58,18 @@ class Decision:
     reason: str
     """The reason, as text for people."""
     desired: int | None = None
-    """The number that the Node should store; None for no number. For a refused key: what capacityd would publish."""
+    """The number that the Node should store; None for no number. For a refused key, what capacityd would publish."""
     published: int | None = None
     """The number in the annotation after the decision; None if the annotation does not list the key."""
     leaves: bool = False
     """Whether the stored number is left as it is."""
     trouble: Trouble | None = None
     wait: Wait | None = None
-    """The wait of a reduction that `lower_after` delays; None if it delays nothing."""
+    """The delay of a reduction by `lower_after`; None for no delay."""
     instead: Action | None = None
     """DENY or HOLD if the change is not made; otherwise None."""
     is_due: bool = False
-    """Whether the change was denied, and must now be tried again alone."""
+    """Whether the change was denied, and must now be tried again in a patch of its own."""
 
     @property
     def action(self) -> Action:

@@ -18,7 +18,7 @@ class Denial:
     """A number, an annotation or a condition that the API server rejects, or stores differently."""
 
     sent: str
-    """What was denied, as text. The API server may accept another number or condition."""
+    """The denied number, annotation or condition, as text. The API server may accept other content."""
     text: str
     """The reason for the denial, for people."""
     since: float
@@ -36,7 +36,10 @@ class Denial:
 
 
 def denial_after(last: Denial | None, sent: str, text: str, uptime: float) -> Denial:
-    """The record of a new denial. last: the previous denial, if any. sent, text: see Denial."""
+    """The record of a new denial.
+
+    last: the previous denial, if any. sent: what was denied, as text. text: the reason for the denial, for people.
+    """
     since = last.since if last and last.sent == sent else uptime
     return Denial(sent, text, since, retry_at=uptime + pause(RetryCause.OTHER, uptime - since))
 

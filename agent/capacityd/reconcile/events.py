@@ -35,7 +35,7 @@ def events(plan: Plan, condition_before: Condition | None, node: NodeState, *, i
 
 
 def _message(text: str, end: str = "") -> str:
-    """The text and then the end. A text that is too long is cut."""
+    """The text and the end. Cuts the text if the message would be too long."""
     if len(f"{text}{end}".encode()) <= _MAX_MESSAGE_BYTES:
         return f"{text}{end}"
     room = _MAX_MESSAGE_BYTES - len(f"{_CUT}{end}".encode())

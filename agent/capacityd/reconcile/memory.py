@@ -28,8 +28,9 @@ in a device, pulls another, and plugs it in again. All patches of a pass count a
 OVERWRITES = 3
 OVERWRITTEN_FOR = 90.0
 """The Node counts as overwritten if other writers have changed it OVERWRITES times within WINDOW seconds, and if the
-last change is at most OVERWRITTEN_FOR seconds old. The limit may delay the last restoration by MIN_INTERVAL, and then
-True by another MIN_INTERVAL. So True comes at most two minutes after the last change by others, and a pass."""
+last change is at most OVERWRITTEN_FOR seconds old. The limit of writes may delay the last restoration by MIN_INTERVAL,
+and then the condition True by another MIN_INTERVAL. So the condition becomes True at most two minutes, and the time of
+a pass, after the last change by others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,27 +38,27 @@ class Memory:
     """The memory of one Node."""
 
     uid: str = ""
-    """The Node's uid; "" if the memory is about no Node."""
+    """The Node's uid; "" if the memory contains nothing about a Node."""
     published: Mapping[Key, int] = field(default_factory=dict)
     left: str = ""
-    """digest_of_ours() of the Node after the last pass; "" if no pass has read the Node."""
+    """The hash of what capacityd owned on the Node after the last pass; "" if no pass has read the Node."""
     lower_since: Mapping[Key, float] = field(default_factory=dict)
-    """Key -> when its reduction became due."""
+    """Key -> when the delay of its reduction began."""
     unknown_since: Mapping[str, float] = field(default_factory=dict)
     """Name of a resource -> when its reading became unknown."""
     writes: tuple[float, ...] = ()
-    """When passes have written the Node: the last BURST times."""
+    """The times of the last BURST passes that have written the Node."""
     restored: tuple[float, ...] = ()
-    """When passes have found changes by other writers: the last BURST times."""
+    """The times of the last BURST passes that have found changes by other writers."""
     denied: Mapping[str, Denial] = field(default_factory=dict)
-    """What is denied: the text of a key, THE_ANNOTATION or THE_CONDITION."""
+    """Text of a key, THE_ANNOTATION or THE_CONDITION -> its denial."""
     condition_about: tuple[str, ...] | None = None
-    """about() of the last written condition; None if no condition was written."""
+    """The reason and the keys of the last written condition (about()); None if no condition was written."""
     settled: str = ""
     """Inputs.digest of the last pass, if nothing was wrong, held back or denied at its end; otherwise ""."""
 
     def of_node(self, node: NodeState, readings: Mapping[str, Reading], uptime: float) -> Memory:
-        """The memory after the Node was read: of this Node only, and with the reductions of all published keys."""
+        """The memory after the Node was read. Another Node is forgotten. Changes by other writers are recorded."""
         memory = self if self.uid == node.uid else Memory(uid=node.uid, unknown_since=self.unknown_since)
         lower = [key for key, number in memory.published_on(node).items() if _asks_to_lower(key, readings, number)]
         memory = replace(memory, lower_since={key: self.lower_since.get(key, uptime) for key in lower})
@@ -69,7 +70,8 @@ class Memory:
     def published_on(self, node: NodeState) -> dict[Key, int]:
         """Key -> published number, from the Node's annotation and from this memory. The remembered number wins.
 
-        So a lost or altered annotation is restored, and a key that a restored etcd brings back is removed.
+        Because of the memory, a lost or altered annotation is restored. Because of the annotation, a key that a
+        restored etcd brings back is removed.
         """
         return {**published_in(node.annotation), **self.published}
 
@@ -81,8 +83,8 @@ class Memory:
     def with_readings(self, readings: Mapping[str, Reading], uptime: float) -> Memory:
         """The memory after the machine was read, even if the pass fails later.
 
-        A reduction is forgotten if the readings no longer ask for it. So a new rule that lowers a number must change
-        the reading, or its reduction never becomes due.
+        Forgets a reduction that the readings no longer ask for. So a rule that lowers a number must change the reading.
+        Otherwise, the delay of the reduction begins anew in each pass.
         """
         unknown = [name for name, reading in readings.items() if isinstance(reading, Unknown)]
         keys = {*self.published, *self.lower_since}
@@ -98,7 +100,7 @@ class Memory:
         return replace(self, writes=(*self.writes, uptime)[-BURST:])
 
     def is_paused(self, name: str, uptime: float) -> bool:
-        """Whether this is denied, and the next attempt is not due yet. name: see denied."""
+        """Whether the next attempt after a denial is not due yet. name: a key of `denied`."""
         return name in self.denied and self.denied[name].is_paused(uptime)
 
     @property
@@ -120,9 +122,10 @@ class Memory:
         return replace(self, published=published, left=digest_of_ours(plan.node, published))
 
     def after_pass(self, plan: Plan, uptime: float) -> Memory:
-        """The memory after a pass that has carried out this plan: a denial that was due has ended.
+        """The memory after a pass that has carried out this plan.
 
-        The pass has tried the change again, or no longer wants it, unless a limit holds it back.
+        Forgets denied changes whose next attempt was due, because the pass has tried them again, or no longer wants
+        them. Remembers a denied change that a limit holds back.
         """
         if plan.is_limited:
             return self
@@ -138,7 +141,7 @@ class Memory:
         """
         expected = plan.node.after(patch)
         written = {change.key for change in plan.written_changes}
-        held = {wait.key for wait in plan.waits}  # the patch has only restored these keys; their reduction is still due
+        held = {wait.key for wait in plan.waits}  # the patch has only restored these keys, without their reduction
         published = dict(plan.published)
         altered = {key for key in written | published.keys() if stored.stored(key) != expected.stored(key)}
         accepted = written - held - altered
@@ -157,7 +160,7 @@ class Memory:
         )
 
     def _with_rest(self, patch: Patch, expected: NodeState, stored: NodeState, uptime: float) -> Memory:
-        """The memory after a patch, with the denials of the annotation and of the condition.
+        """The memory after a patch, with the new denials of the annotation and of the condition.
 
         If the hash of the configuration is stored differently, the condition counts as denied.
         """
@@ -181,7 +184,10 @@ class Memory:
         return replace(self, denied={name: denial for name, denial in self.denied.items() if name not in ended})
 
     def with_denied(self, name: str, sent: str, text: str, uptime: float) -> Memory:
-        """The memory after a denial. name: see denied. sent, text: see Denial."""
+        """The memory after a denial.
+
+        name: a key of `denied`. sent: what was denied, as text. text: the reason for the denial, for people.
+        """
         return replace(self, denied={**self.denied, name: denial_after(self.denied.get(name), sent, text, uptime)})
 
 
@@ -205,9 +211,9 @@ def digest_of_ours(node: NodeState, published: Collection[Key]) -> str:
 
 
 def _asks_to_lower(key: Key, readings: Mapping[str, Reading], published: int | None) -> bool:
-    """Whether a reading asks for less than the published number, or may do so. An unknown reading does not.
+    """Whether a reading asks for less than the published number. An unknown reading does not.
 
-    published: None if only the annotation lists the key. The number in the annotation may be larger than the reading.
+    published: None if only the annotation lists the key. Then the answer is yes, because the number may be larger.
     """
     reading = readings.get(key.name)
     if key.is_label or isinstance(reading, Unknown):  # a lower label needs no delay

@@ -24,10 +24,11 @@ from capacityd.reconcile.patch import patch_of_numbers, with_condition, with_has
 from capacityd.reconcile.proof import troubles_of
 
 _OVERWRITTEN = "another writer keeps changing what is published; another capacityd, on another machine, is one"
-"""The text contains no numbers. If it did, two agents would keep replacing each other's condition."""
+"""The text contains no numbers, because two agents would otherwise keep replacing each other's conditions."""
 
 Names: TypeAlias = Collection[str] | None
-"""The names of what may be written, even if it was denied, as in Memory.denied; None for all that is not denied."""
+"""What may be written, even if it was denied: texts of keys, THE_ANNOTATION or THE_CONDITION. None allows everything
+that is not denied."""
 
 
 def make_plan(
@@ -36,13 +37,13 @@ def make_plan(
     """Makes the plan.
 
     device_plugins: the names that device plugins have registered; None if their list is unreadable. memory: the memory
-    of this Node (Memory.of_node()).
+    of this Node (Memory.of_node()). names: what may be written; None for everything that is not denied.
     """
     decisions = _decisions(node, device_plugins, memory, inputs, names)
     changes = tuple(decision.change for decision in decisions)
     waits = [decision.wait for decision in decisions if decision.wait]
     if device_plugins is None and any(change.action is Action.REFUSE for change in changes):
-        # There may be no event when the list becomes readable.
+        # The list may become readable without an event.
         waits.append(Wait(inputs.uptime + SHORTEST_PAUSE[RetryCause.OTHER], WaitReason.READ))
     plan = Plan(
         node,
@@ -97,7 +98,7 @@ def _decisions(
 def _label_reading(label: Key, published: Mapping[str, int | None], inputs: Inputs) -> Reading | None:
     """A label's reading: the number of its resource after this plan; None if nothing configures the label.
 
-    If the resource is unknown, so is the label. An error in the resource's configuration may hide whether the label is
+    An unknown resource has an unknown label, because an error in the configuration may hide whether the label is
     configured. published: resource -> number; None if the resource is not published.
     """
     reading = inputs.readings.get(label.name)
@@ -110,7 +111,7 @@ def _label_reading(label: Key, published: Mapping[str, int | None], inputs: Inpu
 
 
 def _allowed(decision: Decision, memory: Memory, uptime: float, names: Names) -> Decision:
-    """The decision. Its action becomes DENY or HOLD if the change is denied, or may not be written now."""
+    """The decision, with the action DENY if the change is denied, or HOLD if the change may not be written now."""
     key, published = decision.entry.key, decision.entry.published
     decision = replace(decision, trouble=decision.trouble or _denied_reduction(decision, memory))
     if names is not None and str(key) in names:
@@ -133,7 +134,7 @@ def _allowed(decision: Decision, memory: Memory, uptime: float, names: Names) ->
 
 
 def _contains(names: Names, name: str) -> bool:
-    """Whether this may be written. names: see make_plan()."""
+    """Whether names contain the name, or are None."""
     return names is None or name in names
 
 
@@ -147,7 +148,7 @@ def _denied_reduction(decision: Decision, memory: Memory) -> Trouble | None:
 
 
 def _why_denied(decision: Decision, memory: Memory, uptime: float) -> str:
-    """Why a change, or its entry in the annotation, is denied; "" if it is not."""
+    """Why a change, or its entry in the annotation, is denied; "" if both are allowed."""
     number = memory.denied.get(str(decision.entry.key))
     if number is not None:
         return number.text
@@ -159,7 +160,10 @@ def _why_denied(decision: Decision, memory: Memory, uptime: float) -> str:
 
 
 def _with_patch(plan: Plan, explained: list[Trouble], memory: Memory, inputs: Inputs, names: Names) -> Plan:
-    """The plan with its patch, and with the troubles that remain after the patch. explained: see troubles_of()."""
+    """The plan with its patch, and with the troubles that remain after the patch.
+
+    explained: the troubles that are known already.
+    """
     node = plan.node
     patch = patch_of_numbers(plan, memory, inputs.uptime)
     after = node.after(patch)

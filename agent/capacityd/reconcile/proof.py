@@ -1,6 +1,6 @@
 """Checks that the condition may be True: everything that is configured is published and stored.
 
-A key for which this can't be shown is in trouble, even if no other rule explains the trouble.
+A key that fails the check is in trouble, even if no other rule explains the trouble.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _configuration_troubles(inputs: Inputs) -> Iterator[Trouble]:
 def _unexplained(
     node: NodeState, inputs: Inputs, in_trouble: Collection[Key | None], held: Collection[Key]
 ) -> Iterator[Trouble]:
-    """Yields a trouble for each key that is not right, although no known trouble explains this."""
+    """Yields a trouble for each key that is wrong without a known trouble."""
     published = published_in(node.annotation)
     for key in sorted({*inputs.configured_keys, *published}):
         if key not in in_trouble and not _is_right(key, node, published, inputs, held):

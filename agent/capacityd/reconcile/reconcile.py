@@ -1,6 +1,6 @@
-"""One reconcile pass, for the service and for the commands. Pass.run() contains its steps.
+"""One reconcile pass, for the service and for the commands. Pass.run() contains the steps.
 
-A pass uses only the Node, the machine and values that it is given, so tests can run passes through any history.
+A pass uses only what the fields of Pass provide, so tests can run passes through any history.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class PassEnd:
     memory: Memory
     """The memory for the next pass."""
     outcome: Outcome | None = None
-    """None if the pass has failed, or has found nothing new and sent nothing."""
+    """The result; None if the pass has failed, or has found nothing new and sent nothing."""
     error: NodeError | None = None
-    """Why the pass has failed; None if it has not."""
+    """Why the pass has failed; None after success."""
 
     @property
     def waits(self) -> tuple[Wait, ...]:
@@ -71,9 +71,9 @@ class Pass:
     writes: bool = True
     """Whether the pass writes its plan."""
     may_send_nothing: bool = False
-    """Whether only a reading can have changed since the last pass. If none has, the pass sends nothing."""
+    """Whether only readings can have changed since the last pass. If no reading has changed, the pass sends nothing."""
     resets_limits: bool = False
-    """Whether no limit and no denial delays a write, because a person has asked for the pass or credentials are new."""
+    """Whether the pass ignores earlier writes and denials, because a person asked for it or credentials are new."""
 
     def run(self) -> PassEnd:
         """Identifies the Node, reads the machine, and reconciles the Node. A NodeError is returned in PassEnd.error."""
@@ -102,7 +102,7 @@ class Pass:
     def _reconcile(self, inputs: Inputs, memory: Memory) -> PassEnd:
         """Reads the Node and the list of device plugins, makes a plan, and writes it.
 
-        Begins again if another writer changes the Node in between. Raises NodeError if the Node can't be read.
+        Makes a new plan if another writer changes the Node in between. Raises NodeError if the Node can't be read.
         """
         writing = Writing(self.node, inputs)
         state = self.node.read()

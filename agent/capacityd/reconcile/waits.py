@@ -19,7 +19,10 @@ _EXPIRY_MARGIN = 1.0
 
 
 def waits_after(plan: Plan | None, memory: Memory, inputs: Inputs) -> tuple[Wait, ...]:
-    """All waits of a pass that have not ended. plan: None if the pass made no plan. memory: for the next pass."""
+    """All waits of a pass that have not ended.
+
+    plan: the plan of the pass; None if the pass made no plan. memory: the memory for the next pass.
+    """
     waits = [*_for_readings(memory, inputs), *_for_node(memory, inputs)]
     if plan is not None:
         waits += plan.waits

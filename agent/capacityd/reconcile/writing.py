@@ -1,5 +1,7 @@
-"""Writes a plan in one patch. If the API server rejects the patch, writes the plan in parts, so that a denied change
-does not block the other changes. After each patch, the memory records what was stored."""
+"""Writes a plan in one patch. If the API server rejects the patch, writes the plan in parts.
+
+A denied change therefore does not block the other changes. After each patch, the memory records what was stored.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,11 @@ class Writing:
         self._uptime = inputs.uptime
 
     def begin(self, device_plugins: Collection[str] | None, state: NodeState, memory: Memory) -> None:
-        """Begins with a Node that was just read. device_plugins: see make_plan(). memory: before the writes."""
+        """Begins with a Node that was just read.
+
+        device_plugins: the names that device plugins have registered; None if their list is unreadable. memory: the
+        memory before the writes.
+        """
         self._device_plugins = device_plugins
         if self.state_before is None:
             self.state_before = state
@@ -47,8 +53,8 @@ class Writing:
     def write(self, plan: Plan) -> Plan:
         """Writes a plan. Returns the last plan, with all changes that were written.
 
-        Raises NodeConflict if another writer changes the Node in between, or another NodeError. Then memory and written
-        show what was stored before the error.
+        Raises NodeConflict if another writer changes the Node in between, or another NodeError. `memory` and `written`
+        then show what was stored before the error.
         """
         if plan.patch is None and not plan.due:
             self.memory = self.memory.after_plan(plan)
@@ -58,7 +64,7 @@ class Writing:
         if why and plan.written_changes:
             self._write_parts(tuple(str(change.key) for change in plan.written_changes))
         for key in plan.due:
-            if key.is_label and Key(key.name) in plan.due:  # it was tried after its resource
+            if key.is_label and Key(key.name) in plan.due:  # tried together with its resource
                 continue
             for each in (key,) if key.is_label else (key, key.label):
                 self._write_parts((str(each),))
@@ -76,8 +82,8 @@ class Writing:
         return make_plan(self.state, self._device_plugins, self.memory, self._inputs, names)
 
     def _write_parts(self, names: tuple[str, ...]) -> None:
-        """Writes what has these names in one patch. If it is rejected, writes each half, until each denied name is
-        alone. names: as in Memory.denied."""
+        """Writes what these names stand for in one patch. If the API server rejects the patch, writes each half of the
+        names in the same way. A single name that is rejected is recorded as denied."""
         plan = self._plan(names)
         why = self._send(plan)
         if why and len(names) > 1:
@@ -88,7 +94,7 @@ class Writing:
             self.memory = self.memory.with_denied(names[0], _sent(plan, names[0]), why, self._uptime)
 
     def _send(self, plan: Plan) -> str:
-        """Sends the plan's patch, if there is one. Returns why the API server rejects it; "" if it does not."""
+        """Sends the plan's patch, if there is one. Returns why the API server rejects it; "" if it is not rejected."""
         if plan.patch is None:
             return ""
         self.has_sent = True
@@ -111,7 +117,7 @@ class Writing:
 
 
 def _sent(plan: Plan, name: str) -> str:
-    """What the plan's patch contains under a name, as in Denial.sent."""
+    """What the plan's patch contains under a name, as text."""
     if plan.patch is not None and plan.patch.condition is not None:
         return condition_text(plan.patch.condition)
     return next((sent_text(change) for change in plan.written_changes), name)

@@ -30,7 +30,7 @@ def check(folder: str, selection: Selection, reasons: Collection[PassReason]) ->
     configuration can't be saved, the check fails, and the service retries it. Until then, workers use the previous
     configuration or, at boot, read the configuration's files.
 
-    folder: the runtime directory. reasons: contain PassReason.CONFIG for a reload.
+    folder: the runtime directory. reasons: why the job is due. PassReason.CONFIG means a reload.
     """
     selected = selection.config  # None selects the usual places
     path = os.path.abspath(selected) if selected else selected
@@ -73,7 +73,7 @@ def check(folder: str, selection: Selection, reasons: Collection[PassReason]) ->
 
 
 def service_config(config: Config, selection: Selection) -> ServiceConfig:
-    """What the resident process must know of the configuration. selection: the options of the command line."""
+    """The part of the configuration that the resident process needs. selection: the options of the command line."""
     subsystems: set[str] = set()
     kernel: set[KernelEvents] = set()
     kubeconfig = selection.kubeconfig or config.settings.kubeconfig

@@ -26,7 +26,7 @@ class JournalEntry:
 
 
 def pass_entries(end: PassEnd, status: PassStatus, last: PassStatus) -> Iterator[JournalEntry]:
-    """What a pass has changed and found. Findings of the last pass are not logged again.
+    """The entries about what a pass has changed and found. Findings of the last pass are not logged again.
 
     status, last: the status of this pass and of the last pass.
     """
@@ -44,7 +44,7 @@ def pass_entries(end: PassEnd, status: PassStatus, last: PassStatus) -> Iterator
 
 
 def _changes(outcome: Outcome) -> Iterator[JournalEntry]:
-    """The numbers that the pass has written."""
+    """An entry for each number that the pass has written."""
     if outcome.is_written:
         for change in outcome.plan.written_changes:
             fields = _fields(outcome.node.name, change)
@@ -100,7 +100,7 @@ def _held(end: PassEnd, status: PassStatus, last: PassStatus) -> Iterator[Journa
 
 
 def command_entries(outcome: Outcome, command: str, user: str) -> Iterator[JournalEntry]:
-    """The numbers that a command has written. user: who ran the command."""
+    """An entry for each number that a command has written. user: who ran the command."""
     if outcome.is_written:
         for change in outcome.plan.written_changes:
             fields = _fields(outcome.node.name, change) | {"COMMAND": command, "USER": user}
@@ -109,7 +109,7 @@ def command_entries(outcome: Outcome, command: str, user: str) -> Iterator[Journ
 
 
 def send_to_journal(entries: Iterable[JournalEntry]) -> None:
-    """Writes the entries to the journal, if there is a journal. The command itself prints what it has done."""
+    """Writes a command's entries to the journal, if there is a journal. Prints nothing."""
     for entry in entries:
         systemd.log_to_journal(entry.priority, entry.message, entry.kind, entry.fields)
 

@@ -12,8 +12,9 @@ from capacityd.schema.config import Config
 from capacityd.worker.pass_state import PassStatus
 
 _NODE_LABEL = "capacityd_node"
-"""The label of each series that contains the Node's name. Prometheus' label `instance` is an address, which another
-machine may get later. A label `node` may clash with one from relabelling, and would then become exported_node."""
+"""The label with the Node's name, in each series. Prometheus' label `instance` can't replace it, because it contains an
+address, which another machine may get later. A label `node` may also come from relabelling, so that ours would become
+`exported_node`."""
 
 
 def metrics_text(config: Config, status: PassStatus) -> bytes:

@@ -41,7 +41,7 @@ def replace(earlier: str | None, config: Config, status: PassStatus) -> MetricsR
 
     Returns an error or the written path; None if no file is configured and no error has occurred.
 
-    earlier: the path in the last pass; None if the last pass wrote no file. config, status: of this pass.
+    earlier: the path in the last pass; None if the last pass wrote no file. status: the status of this pass.
     """
     path = config.settings.textfile
     error = remove(earlier) if earlier and earlier != path else ""
@@ -53,7 +53,7 @@ def replace(earlier: str | None, config: Config, status: PassStatus) -> MetricsR
 
 
 def remove(path: str) -> str:
-    """Removes the file if it contains the service's metrics. Returns why this has failed; "" if it has not."""
+    """Removes the file if it contains the service's metrics. Returns why the removal failed; "" after success."""
     try:
         with _path_in_open_folder(path) as path_in_folder:
             if _is_of_service(path_in_folder):
@@ -69,7 +69,7 @@ def _write(path: str, config: Config, status: PassStatus) -> MetricsResult:
     try:
         content = metrics.metrics_text(config, status)
         with _path_in_open_folder(path) as path_in_folder:
-            # All users may read the file, because node_exporter runs as another user. It ignores the unfinished *.new.
+            # node_exporter runs as another user, so all users may read the file. It ignores the unfinished *.new.
             replace_file(path_in_folder, content, 0o644)
     except OSError as e:
         error = f"{path} could not be written: {e.strerror}"

@@ -23,18 +23,18 @@ class PassMemory:
     """The memory for the next plan."""
     status: PassStatus = field(default_factory=PassStatus)
     identity: Identity | None = None
-    """The Node that the last pass's credentials have determined (node/identity.py)."""
+    """The Node that the last pass has determined from its credentials (node/identity.py)."""
     textfile: str | None = None
     """The path of the metrics file; None if no file is written."""
 
 
 def to_text(memory: PassMemory) -> str:
-    """The text for the service."""
+    """Converts the memory to the text for the service."""
     return to_file(memory, __version__).decode()
 
 
 def from_text(text: str) -> PassMemory:
-    """Restores the memory from to_text(); an empty memory if the text is empty, or of another version of capacityd."""
+    """Restores the memory from a text of to_text(). The memory is empty if the text is empty or of another version."""
     try:
         return from_file(PassMemory, text.encode(), __version__)
     except Malformed:

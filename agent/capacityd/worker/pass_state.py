@@ -26,7 +26,7 @@ class PassStatus:
     """Readings by name, without their details."""
     observe: bool = False
     error: str = ""
-    """Why the pass has failed; "" if it has not."""
+    """Why the pass has failed; "" after success."""
     configuration: str = ""
     """The hash of the configuration."""
     expect: Mapping[str, int] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class PassStatus:
     changes: tuple[Change, ...] = ()
     """The plan's changes. Their stored and published numbers are those after the pass."""
     troubles: tuple[Trouble, ...] = ()
-    """What is wrong with the Node. Also that the condition is denied, which the condition itself can't say."""
+    """What is wrong with the Node, including a denial of the condition, which the condition itself can't report."""
     condition: Condition | None = None
     """The condition on the Node; None if there is none."""
     succeeded_at: float | None = None

@@ -34,25 +34,25 @@ from capacityd.worker.runtime_files import CheckedConfig
 from capacityd.worker.selection import host_of, node_of
 
 _RESETS_LIMITS = frozenset({PassReason.CONFIG, PassReason.START})
-"""Reasons for a pass whose writes no limit and no denial delays: a person has asked for it, or credentials are new."""
+"""Reasons for a pass that ignores earlier writes and denials: a person has asked for it, or credentials are new."""
 
 _ONLY_READS = frozenset({PassReason.DEVICES, PassReason.FILE, PassReason.KERNEL})
-"""The reasons that can only change a reading. If no reading has changed and the Node is watched, a pass with only these
-reasons sends nothing."""
+"""Reasons after which only readings can have changed. A pass with only these reasons sends nothing if no reading has
+changed and the Node is watched."""
 
 _HEARTBEAT_SHARE = 0.5
 """A pass refreshes the condition's heartbeat when the heartbeat is older than this share of the resync period."""
 
 
 class PassJob:
-    """Runs a pass. The methods that use the machine come last. Tests replace them."""
+    """Runs a pass. Tests replace the methods that use the machine, which come last."""
 
     def __init__(self, folder: str, selection: Selection, request: JobRequest) -> None:
         """folder: the runtime directory. selection: the options of the command line."""
         self._folder = folder
         self._selection = selection
         self._request = request
-        self._last = pass_memory.from_text(request.memory)  # what the last pass has left
+        self._last = pass_memory.from_text(request.memory)
         self._checked = self.active_config()
         self._config = self._checked.config
         self._host = host_of(selection)
@@ -177,7 +177,7 @@ class PassJob:
         return uptime()
 
     def active_config(self) -> CheckedConfig:
-        """The active configuration, and the errors of the last check. They may be those of a newer configuration."""
+        """The active configuration, and the errors of the last check, which may concern a newer configuration."""
         if saved := runtime_files.read_config(self._folder):
             return saved
         # The check at boot could not save the configuration, so this worker reads the files.
@@ -193,7 +193,7 @@ class PassJob:
         return device_plugin_names(self._host)
 
     def open_node(self, cache: CredentialsCache) -> Node:
-        """The interface to the Node. cache: contains what the last pass learned about the credentials."""
+        """The interface to the Node. cache: what the last pass learned about the credentials."""
         return node_of(self._selection, self._config, self._host, cache)
 
     def send(self, message: Message) -> None:

@@ -32,7 +32,7 @@ _STATE = "state.json"
 
 @dataclass(frozen=True, slots=True)
 class CheckedConfig:
-    """The result of the last check, as saved in config.json. So a pass need not parse the configuration."""
+    """The content of config.json: the result of the last check. A pass need not parse the configuration again."""
 
     config: Config
     """The effective configuration."""
@@ -82,12 +82,12 @@ def remove_state(folder: str) -> None:
 
 
 def read_service(folder: str) -> ServiceStatus | None:
-    """The last status of the resident process, even if the process has ended; None if it is missing or unreadable."""
+    """The last status of the resident process, even if the process has ended; None if the file can't be read."""
     return _read_or_none(folder, SERVICE_STATUS, ServiceStatus)
 
 
 def why_unwritable(folder: str) -> str:
-    """Why the folder is probably not writable; "" if it is. Writes nothing."""
+    """Why the folder is probably not writable; "" if it is probably writable. Writes nothing."""
     code = write_error(folder)
     return os.strerror(code) if code else ""
 
@@ -96,7 +96,7 @@ def running(folder: str) -> ServiceStatus | None:
     """The status of the running service; NO_STATUS if it has not written a status yet; None if it is not running.
 
     The service is running if the kernel's list of locks (proc_locks(5)) contains its lock. Only root may open the lock
-    file itself, because any process that opens it could prevent the service from starting.
+    file, because a process that opens the file could prevent the service from starting.
     """
     try:
         file = os.stat(os.path.join(folder, "service.lock"))

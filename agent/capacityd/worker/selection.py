@@ -11,9 +11,9 @@ from capacityd.schema.config import Config
 
 
 def host_of(selection: Selection) -> Host:
-    """The machine to read: this one or a recording. Raises UsageError if the file is not a recording."""
+    """This machine or a recording. Raises UsageError if the file is not a recording."""
     if selection.machine is not None:
-        from capacityd.host.recording.replay import load as load_recording  # takes 10 ms
+        from capacityd.host.recording.replay import load as load_recording  # the import takes 10 ms
 
         return load_recording(selection.machine)
     return LiveHost()
@@ -27,7 +27,7 @@ def node_name_of(selection: Selection, config: Config) -> str | None:
 def node_of(selection: Selection, config: Config, host: Host, cache: CredentialsCache | None = None) -> Node:
     """The interface to the Node, in a file or on the API server. Raises NodeError.
 
-    cache: may contain the review of an earlier pass, the API server's answer about the identity of the credentials.
+    cache: what an earlier pass learned about the credentials; None if there was no earlier pass.
     """
     node_name = node_name_of(selection, config)
     if selection.node_file is not None:

@@ -103,57 +103,57 @@ def anothers_number_equals_ours(ghosts: Ghosts, breach: Breach) -> float:
 
 ADMITTED = (
     Admitted(
-        "The limit of writes can delay a change for a minute, and the condition can stay True until then.",
+        "The limit on writes can delay a change by a minute, and the condition can stay True meanwhile.",
         (*_TRUE, "right_in_time"),
         a_limit_holds_a_change_back,
     ),
     Admitted(
-        "Events of one kind can wait for a minute after six passes in a row, and the condition stays True until then.",
+        "After six passes in a row, events of one kind can wait for a minute, and the condition stays True meanwhile.",
         _TIME,
         many_events_wait,
     ),
     Admitted(
-        "While the Node is out of reach, or the service does not run, the condition stays as it is.",
+        "While the service is stopped, or cannot read or write the Node, the condition stays as it is.",
         ("true_only_while_right",),
         the_node_is_out_of_reach,
     ),
     Admitted(
-        "A change of a Node that is not watched is found within five minutes.",
+        "If capacityd cannot watch the Node, it finds a change of the Node within five minutes.",
         _TIME,
         the_node_is_not_watched,
     ),
     Admitted(
-        "A change of a Node whose watch has died without a sign is found within 75 s.",
+        "If the watch of the Node breaks without an error, capacityd finds a change of the Node within 75 s.",
         _TIME,
         the_watch_is_dead,
     ),
     Admitted(
-        "A change of the machine that no event reports is found by the next pass.",
+        "If no event reports a change of the machine, the next pass finds the change.",
         _TIME,
         no_event_reports_a_change,
     ),
     Admitted(
-        "While two capacityds write one Node, and for 90 s after that, each of them may leave the condition True.",
+        "While two instances of capacityd write to one Node, and for 90 s afterwards, the condition can stay True.",
         (*_TRUE, "right_in_time"),
         another_capacityd_writes,
     ),
     Admitted(
-        "After others have changed what is capacityd's three times in six minutes, the condition stays False for 90 s.",
+        "If others overwrite capacityd's values three times within six minutes, the condition stays False for 90 s.",
         ("right_in_time",),
         others_keep_overwriting,
     ),
     Admitted(
-        "A key that the annotation and the memory have both lost is no longer capacityd's.",
+        "If the annotation and the service's memory have both lost a key, the key is no longer capacityd's.",
         _OWNER,
         the_annotation_is_lost_with_the_memory,
     ),
     Admitted(
-        "If another writer puts a key into the annotation, capacityd takes the key and that number for its own.",
+        "If another writer adds a key with a number to the annotation, capacityd treats key and number as its own.",
         (*_OWNER, "unknown_keeps", "holds"),
         the_annotation_is_believed,
     ),
     Admitted(
-        "A number of another writer that equals the published one is removed with it.",
+        "If another writer sets a key to the published number, capacityd can remove the key as its own.",
         ("untouched",),
         anothers_number_equals_ours,
     ),

@@ -53,7 +53,7 @@ class Breach:
 
 
 def untouched(ghosts: Ghosts, before: Document, after: Document) -> Iterator[Breach]:
-    """capacityd changes, takes over and removes nothing that is not its own."""
+    """Without `adopt`, capacityd changes, removes and takes over nothing on the Node that belongs to others."""
     if view.rest(before) != view.rest(after):
         yield _act(ghosts, "", "it has changed something else of the Node")
     if len(view.conditions(after)) > max(1, len(view.conditions(before))):
@@ -86,7 +86,7 @@ def _removes(ghosts: Ghosts, name: str, text: str) -> Iterator[Breach]:
 
 
 def seen(ghosts: Ghosts, before: Document, after: Document) -> Iterator[Breach]:
-    """capacityd overwrites no value that it has not seen."""
+    """capacityd overwrites only values that it has seen."""
     for of in (view.stored, view.allocatable):
         found = of(before)
         for name in sorted(changed(found, of(after))):
@@ -98,7 +98,7 @@ def seen(ghosts: Ghosts, before: Document, after: Document) -> Iterator[Breach]:
 
 
 def unknown_keeps(ghosts: Ghosts, before: Document, after: Document) -> Iterator[Breach]:
-    """A reading that is unknown lowers and removes nothing."""
+    """While a resource is unknown, capacityd neither lowers nor removes its number."""
     old, new = view.stored(before), view.stored(after)
     for name in sorted(changed(old, new)):
         resource = view.resource_of(name)
@@ -111,7 +111,7 @@ def unknown_keeps(ghosts: Ghosts, before: Document, after: Document) -> Iterator
 
 
 def holds(ghosts: Ghosts, before: Document, after: Document) -> Iterator[Breach]:
-    """Nothing falls before `lower_after` has passed."""
+    """capacityd lowers or removes a resource's number only after `lower_after` has passed."""
     old, new = view.stored(before), view.stored(after)
     for name in sorted(changed(old, new) & ghosts.published.keys()):
         if view.is_label(name) or name not in old or name not in ghosts.ours:
@@ -124,7 +124,7 @@ def holds(ghosts: Ghosts, before: Document, after: Document) -> Iterator[Breach]
 
 
 def true_when_written(ghosts: Ghosts, asks: Asks) -> Iterator[Breach]:
-    """A PATCH says True only if all is right once it is stored, except for reductions that are held."""
+    """A patch sets the condition to True only if no fault remains, except for reductions waiting for `lower_after`."""
     if asks.is_part or not view.is_true(asks.after):
         return
     then = ghosts.after(asks)
@@ -134,13 +134,13 @@ def true_when_written(ghosts: Ghosts, asks: Asks) -> Iterator[Breach]:
 
 
 def observes(ghosts: Ghosts) -> Iterator[Breach]:
-    """With `observe = true`, capacityd writes nothing; only the command `withdraw` does."""
+    """With `observe = true`, capacityd writes nothing to the Node, except by the command `withdraw`."""
     if ghosts.configuration.observe:
         yield _act(ghosts, "", "it writes in observe mode")
 
 
 def few_writes(ghosts: Ghosts) -> Iterator[Breach]:
-    """The Node is written six times in a row, then once a minute."""
+    """capacityd writes to the Node at most six times in a row, then once a minute."""
     times = ghosts.passes_with_write
     for index, since in enumerate(times):
         if times[-1] == ghosts.at and len(times) - index > WRITES + (ghosts.at - since + ROUNDING) / MINUTE:
@@ -149,7 +149,7 @@ def few_writes(ghosts: Ghosts) -> Iterator[Breach]:
 
 
 def quiet(ghosts: Ghosts) -> Iterator[Breach]:
-    """While all is right and nothing changes, capacityd sends nothing but its heartbeat."""
+    """While there is no fault and nothing changes, capacityd sends only its heartbeat."""
     since = max([ghosts.changed_at, ghosts.heard_at, *(span.ended for span in ghosts.spans(""))])
     if ghosts.troubles or not view.is_true(ghosts.node) or ghosts.at - since < QUIET or len(ghosts.requests) < 2:
         return
@@ -159,15 +159,15 @@ def quiet(ghosts: Ghosts) -> Iterator[Breach]:
 
 
 def true_only_while_right(ghosts: Ghosts, true_since: dict[Fault, float]) -> Iterator[Breach]:
-    """The condition is True only while all is right."""
+    """The condition is True only while the configuration, the readings and the Node have no fault."""
     for fault, since in sorted(true_since.items(), key=str):
         lasts = REACTION + (ghosts.lower_after(since) if fault.what is What.LOWER else 0.0)
         yield Breach(fault, fault.entry, f"True beside {fault}", since, lasts)
 
 
 def right_in_time(ghosts: Ghosts, wrong_since: dict[Fault | None, float]) -> Iterator[Breach]:
-    """After its causes have ended, a fault is repaired within a minute, or within a tenth of the time that it
-    lasted."""
+    """After the cause of a fault has ended, capacityd repairs the fault within a minute, or within a tenth of the time
+    that the fault lasted."""
     for fault, since in sorted(wrong_since.items(), key=str):
         entry = fault.entry if fault else ""
         hindered = [span for trouble, span in ghosts.troubles.items() if trouble in HINDERS and span.concerns(entry)]
@@ -182,7 +182,7 @@ def right_in_time(ghosts: Ghosts, wrong_since: dict[Fault | None, float]) -> Ite
 
 
 def secret(ghosts: Ghosts, text: str, secrets: frozenset[str]) -> Iterator[Breach]:
-    """Nobody is shown a text that they could not read where it comes from."""
+    """capacityd shows a text only to people who could also read the text at its source."""
     for hidden in sorted(secrets):
         if hidden in text:
             yield _act(ghosts, "", f"it shows {hidden} to all users")

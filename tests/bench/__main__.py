@@ -1,6 +1,6 @@
-"""make bench: memory, wake-ups, open files and times of the agent. Exits 1 if a value is above its limit.
+"""`make bench` measures memory, wake-ups, open files and times of the agent, in a mount namespace.
 
-It runs in its own mount namespace.
+It exits with status 1 if a value is above its limit.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A line of the table. most: its limit; None for a value that only explains another one."""
+    """A line of the table. most: the limit. None: the value has no limit, and only explains another one."""
 
     what: str
     value: float

@@ -1,7 +1,7 @@
 """The cost of the idle service: its resident process, run by Debian's Python.
 
-A stub replaces the service's workers, which report at once, and the watcher, whose Node does not change. Only what they
-leave in the process is measured. The watcher shows each minute that it lives, as it does after a bookmark.
+Stubs replace the workers, which report at once, and the watcher, whose Node does not change. So only the resident
+process is measured. Once a minute, the watcher sends a sign of life, as after a bookmark.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOST_WAKEUPS = 2
 
 CHILDREN = 1_000
 NO_GROWTH = 0.1
-"""MiB that CHILDREN further passes may add, after as many passes have filled the allocator's pages."""
+"""MiB that CHILDREN passes may add, after a first series of CHILDREN passes."""
 
 PATIENCE = 300.0
 
@@ -88,7 +88,7 @@ class Resident:
         self._wait_for(lambda: len(self._process.children()) == 1, 40)  # only the watcher
 
     def sizes(self) -> tuple[float, int]:
-        """Returns the memory of the resident process in MiB, and the number of its open files."""
+        """The memory of the resident process in MiB, and the number of its open files."""
         return self._process.memory_info().rss / 2**20, self._process.num_fds()
 
     def wakeups(self, seconds: float) -> float:
@@ -126,7 +126,7 @@ def resident() -> Iterator[Resident]:
 
 @contextmanager
 def _udev_running() -> Iterator[None]:
-    """Makes the machine look as if udev ran: without udev, the service looks at the hardware each minute."""
+    """Makes the machine look as if udev ran. Otherwise the service would look at the hardware each minute."""
     os.makedirs("/run/udev", exist_ok=True)
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/run/udev"], check=True)
     try:

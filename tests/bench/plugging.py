@@ -1,6 +1,6 @@
-"""The time from a device's last event to its capacity on the real API server, according to its audit log.
+"""The time from a device's last event to its capacity on the Node, according to the audit log of a real API server.
 
-Also the processor time of a pass, and the memory of the two processes that stay, while the Node is watched.
+Also measured: the processor time of a pass, and the memory of the two resident processes while the Node is watched.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from tests.cluster.service import service, watchers
 
 RESOURCES = 5
 ROUNDS = 10
-"""Each round has its own service. Each resource is plugged once, because repeated changes are held back. There are few
-resources, because a seventh pass within six minutes would wait for a minute (service/event_rate.py)."""
+"""Each round has a new service, and changes each resource once, because repeated changes are held back. RESOURCES is
+small, because a seventh pass within six minutes would wait for a minute (service/event_rate.py)."""
 
 MOST_MEMORY = 33
-"""MiB of both processes, if no other process shares their pages. The libraries alone take 30 MiB: pyudev,
-systemd.journal, dataclasses and json in one process; ssl, urllib3, dataclasses and json in the other."""
+"""MiB of both processes, if no other process shares their pages. Their libraries alone take 30 MiB (pyudev,
+systemd.journal, ssl, urllib3, dataclasses, json)."""
 
 MOST_SECONDS = 1
-"""Seconds of processor time of a pass, the median of the rounds."""
+"""Seconds of processor time of a pass (the median of the rounds)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """Seconds from each plugging to its capacity, seconds of processor time of a pass, and MiB of each process."""
+    """The results of a round: the delay and the processor time of passes in seconds, and the MiB of each process."""
 
     taken: list[float]
     processor: float
@@ -40,7 +40,7 @@ class _Round:
 
 
 def figures() -> list[Figure]:
-    """The total time, and the part of it that waits for events to settle."""
+    """The results of all rounds."""
     with control_plane() as cluster:
         rounds = [_round(cluster) for _ in range(ROUNDS)]
     taken = [seconds for made in rounds for seconds in made.taken]
@@ -81,5 +81,5 @@ def _round(cluster: Cluster) -> _Round:
 
 
 def _memory(process: int) -> float:
-    """The proportional set size, in MiB: each page that processes share is divided among them."""
+    """The proportional set size in MiB, in which a shared page counts in part for each process."""
     return float(psutil.Process(process).memory_full_info().pss) / 2**20

@@ -15,7 +15,7 @@ _FOLDER = Path(__file__).resolve().parent
 
 
 def client_go(kubeconfigs: Sequence[Path], *, connect: bool = True) -> list[dict[str, Any]]:
-    """Returns the outcome for each kubeconfig, as program/main.go describes it. Builds the program if it is missing.
+    """The outcome for each kubeconfig, as program/main.go describes it. Builds the program if it is missing.
 
     connect: whether to send a request to the server as well.
     """

@@ -36,7 +36,11 @@ class Issued:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """certificates: what the server presents, its own first. authority: the kubeconfig's. cluster: its other keys."""
+    """A server and its kubeconfig.
+
+    certificates: the chain that the server presents, its own first. authority: the kubeconfig's
+    certificate-authority. cluster: other keys of the kubeconfig's cluster.
+    """
 
     key: Path
     certificates: Sequence[Issued]
@@ -49,7 +53,7 @@ class Case:
     make: Callable[[Maker], Server]
     accepted: bool
     differs: str = ""
-    """Why OpenSSL decides otherwise, and ssl has no setting for it; "" if it decides as Go does."""
+    """Why OpenSSL decides differently from Go, without a setting in Python's ssl to change that. "": it does not."""
 
 
 class Maker:
@@ -69,7 +73,7 @@ class Maker:
         digest: str = "sha256",
         key: Sequence[str] = _P256,
     ) -> Issued:
-        """Issues a certificate. days: until it expires; negative: it has expired. signer: None for self-signed."""
+        """Issues a certificate. days: until it expires (negative: it has expired). signer: None if self-signed."""
         self._issued += 1
         base = self._folder / str(self._issued)
         request, options, certificate = (base.with_suffix(suffix) for suffix in (".csr", ".cnf", ".crt"))
@@ -107,7 +111,7 @@ def _signed(m: Maker, extensions: str, **cluster: str) -> Server:
 
 
 def _authority(m: Maker, change: Callable[[str], str]) -> Server:
-    """A server whose authority is in this text."""
+    """A server whose kubeconfig has a changed text of the authority."""
     root = m.root()
     return server(m.leaf(root), change(root.pem))
 
@@ -139,7 +143,7 @@ def _self_signed(m: Maker, extensions: str, days: int = 2) -> Server:
 
 
 def _expired_intermediate(m: Maker) -> Server:
-    """The bundle has an old intermediate beside the root; the server presents the renewed one, with the same key."""
+    """The bundle has the root and an expired intermediate. The server presents the renewed one with the same key."""
     root = m.root()
     new = m.issue("/CN=intermediate", CA + IDENTIFIERS, root)
     old = m.issue("/CN=intermediate", CA + IDENTIFIERS, root, days=-1)
@@ -153,7 +157,7 @@ def _path_too_long(m: Maker) -> Server:
 
 
 def _typed(m: Maker, kind: str, then: str = "") -> Server:
-    """A server whose authority is a PEM block of this type. then: what follows, with {} for the authority."""
+    """A server whose authority is a PEM block of this type. then: a text after it, with {} for the authority."""
     return _authority(m, lambda pem: pem.replace(" CERTIFICATE", f" {kind}") + then.format(pem))
 
 

@@ -1,11 +1,15 @@
 """The machines of the corpus: their parts, their recordings, and the expected readings.
 
 machines/NAME.toml describes a machine. `python -m tests.corpus NAME` records it as machines/NAME.json.gz. The keys:
-about, machine (QEMU's -machine), hardware (QEMU's arguments), early and inside (shell commands to run before the
-recording), memory, kernel, release; like (another machine, which gives all keys that are not set).
-[truth]: the expected answer for every need of needs.toml. [page]: the expected answers for docs/recipes.md; resources
-without an entry are absent. [devices]: detector -> every device that it must list, each with its values as in a
-configuration ("?" for unknown). Write these tables by hand from the machine's parts; do not copy a detector's output.
+- about, memory, kernel, release;
+- machine (QEMU's -machine) and hardware (QEMU's arguments);
+- early and inside (shell commands to run before the recording);
+- like (another machine, from which all missing keys are taken);
+- [truth]: the expected answer for every need in needs.toml;
+- [page]: the expected answers for docs/recipes.md. A resource without an entry is absent.
+- [devices]: for a detector, every device that it must list, with values as in a configuration ("?": unknown).
+
+Write these tables by hand from the machine's parts. Do not copy a detector's output.
 """
 
 from __future__ import annotations
@@ -45,8 +49,8 @@ Values = Mapping[str, Any]
 class Machine:
     """A recorded machine.
 
-    qemu: the arguments of record() in emulator.py. truth: need -> its right number, "absent" or "unknown". page: the
-    same for the examples of docs/recipes.md. devices: detector -> the keys of each device that it must find.
+    qemu: the arguments of record() in emulator.py. truth: the right answer for each need: a number, "absent" or
+    "unknown". page: the right answers for docs/recipes.md. devices: the keys of each device that a detector must find.
     """
 
     name: str
@@ -62,31 +66,31 @@ class Machine:
 
 
 def parsed(path: Path) -> dict[str, Any]:
-    """Returns the content of a TOML file."""
+    """The content of a TOML file."""
     return tomllib.loads(path.read_text())
 
 
 @cache
 def needs() -> dict[str, str]:
-    """Returns the resources that users want to publish, in the order of needs.toml: name -> the lines of its table."""
+    """The resources that users want to publish, in the order of needs.toml: name -> the lines of its table."""
     return {name: need["toml"] for name, need in parsed(HERE / "needs.toml").items()}
 
 
 @cache
 def machines() -> dict[str, Machine]:
-    """Returns the machines by name."""
+    """The machines by name."""
     return {path.stem: _machine(path) for path in sorted(MACHINES.glob("*.toml"))}
 
 
 @cache
 def host(name: str) -> RecordedHost:
-    """Returns the recorded machine of this name."""
+    """The recorded machine of this name."""
     return RecordedHost(read_recording(str(machines()[name].recording)))
 
 
 @cache
 def resources(folder: Path) -> dict[str, Resource]:
-    """Returns all needs, loaded from one configuration. folder: where to write the configuration."""
+    """All needs, loaded from one configuration. folder: where to write the configuration."""
     return _configured(folder, toml())
 
 
@@ -97,7 +101,7 @@ def toml() -> str:
 
 @cache
 def resources_of_page(folder: Path) -> dict[str, Resource]:
-    """Returns the resources of docs/recipes.md, loaded from one configuration, as on one image for a fleet."""
+    """The resources of docs/recipes.md, loaded from one configuration, as on one image for a fleet."""
     examples = [block.text for block in blocks(NEEDS.read_text()) if block.kind == "toml" and not block.name]
     return _configured(folder, "\n".join(examples))
 
@@ -109,12 +113,12 @@ def _configured(folder: Path, toml: str) -> dict[str, Resource]:
 
 
 def read(machine: str, resource: Resource) -> Reading:
-    """Returns the resource's reading on a machine, with the reason for each excluded device."""
+    """The resource's reading on a machine, with the reason for each excluded device."""
     return read_resource(resource, host(machine), "corpus", explain=True)
 
 
 def why(reading: Reading) -> str:
-    """Returns each device, with its amount or with the rule that excluded it."""
+    """Each device, with its amount or with the rule that excluded it."""
     lines = [f"{outcome(reading)} {getattr(reading, 'reason', '')}"]
     if isinstance(reading, Quantity):
         lines += [f"+ {e.device}: {e.amount} {e.note}" for e in reading.contributions]
@@ -122,7 +126,7 @@ def why(reading: Reading) -> str:
 
 
 def unlike(machine: str, detector: str, expected: Sequence[Values]) -> list[str]:
-    """Returns the expected devices that a detector does not list, and the listed devices that are not expected."""
+    """The expected devices that a detector does not list, and the listed devices that are not expected."""
     known = device_detector(detector)
     keys = {key for values in expected for key in values}
     try:

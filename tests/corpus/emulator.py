@@ -1,7 +1,7 @@
-"""Records the hardware of machines under QEMU. They run a Debian tree shared by 9p, without image, systemd or network.
+"""Records the hardware of machines under QEMU. The machines run a Debian tree shared by 9p, without systemd or network.
 
-The trees are made once and cached (tests/package/trees.py). One contains Debian 13's emulator: Debian 12's has no NIC
-with virtual functions. The other trees are the systems that the machines boot.
+The trees are made once and cached (tests/package/trees.py). One tree contains the emulator, from Debian 13, because
+Debian 12's has no NIC with virtual functions. The other trees are the systems that the machines boot.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ IN=
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """debian: Debian's name of the architecture. processor: QEMU's -cpu. kernel: options of the kernel's command line.
+    """debian: Debian's name of the architecture. processor: QEMU's -cpu. kernel: options on the kernel's command line.
 
     aarch64 has an old processor, because emulating the signed pointers of newer ones is slow. x86_64 has
     no_timer_check, because the kernel's check of the timer can fail on a busy computer.
@@ -94,7 +94,7 @@ ARCHITECTURES = {
 
 
 def tree(release: str, architecture: str) -> Path:
-    """Returns the tree of a bootable Debian with the programs that the machines' commands use. Do not write to it."""
+    """The tree of a bootable Debian with the programs that the machines' commands use. Do not write to it."""
     finish = Path(__file__).with_name("finish").read_text()
     if architecture == "x86_64":
         return debian(f"corpus-{release}", _SUITES[release], _INSIDE, finish, _UNREAD)
@@ -104,14 +104,14 @@ def tree(release: str, architecture: str) -> Path:
 
 
 def emulator(architecture: str) -> list[str]:
-    """Returns the start of a QEMU command. QEMU runs from its tree, with its own network namespace."""
+    """The start of a QEMU command. QEMU runs from its tree, with its own network namespace."""
     emulators = _emulators()
     firmware = ("-L", f"{emulators}/usr/share/qemu", "-L", f"{emulators}/usr/share/seabios")
     return ["unshare", "--net", "--map-root-user", *_of_tree(f"bin/qemu-system-{architecture}"), *firmware]
 
 
 def _of_tree(program: str) -> list[str]:
-    """Returns the start of a command that runs a program of the emulator's tree with that tree's libraries."""
+    """The start of a command that runs a program of the emulator's tree with that tree's libraries."""
     emulators = _emulators()
     libraries = ("--library-path", f"{emulators}/usr/lib/x86_64-linux-gnu")
     return [f"{emulators}/usr/lib64/ld-linux-x86-64.so.2", *libraries, f"{emulators}/usr/{program}"]
@@ -180,7 +180,7 @@ def record(
 
 
 def _read_otherwise(live: Mapping[str, Any], recording: Path, needs: Path) -> list[str]:
-    """Returns the readings that differ between a machine and its recording."""
+    """The readings that differ between a machine and its recording."""
     probe = [sys.executable, "-m", "capacityd", "probe", "--json"]
     command = [*probe, "--machine", str(recording), "--config", str(needs)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "agent")}
@@ -231,5 +231,5 @@ def _words(hardware: str, disks: Path) -> list[str]:
 
 
 def unescaped(text: str) -> str:
-    """Returns the text with each \\xff replaced by its byte. Bytes that are not UTF-8 become surrogate escapes."""
+    """The text with each \\xff replaced by its byte. Bytes that are not UTF-8 become surrogate escapes."""
     return re.sub(r"\\x(..)", lambda match: os.fsdecode(bytes.fromhex(match[1])), text)

@@ -1,6 +1,6 @@
-"""Every detector on every recorded machine: the readings of the needs, and every device with its values.
+"""Every detector on every recorded machine: the answer to each need, and every device with its values.
 
-A failure shows each device and the rule that counted or excluded it.
+A need is a resource that users want to publish (needs.toml). A failure shows which rule counted or excluded a device.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def test_each_need_has_its_quantity_on_each_machine(machine: str, need: str, fol
 
 
 @pytest.mark.parametrize("machine", machines())
-def test_the_page_of_everyday_needs_is_right_on_each_machine(machine: str, tmp_path: Path) -> None:
-    """All recipes are in one configuration, as on one image for a fleet. On most machines most resources are absent."""
+def test_the_recipes_on_the_page_are_right_on_each_machine(machine: str, tmp_path: Path) -> None:
+    """All recipes are in one configuration, as in one image for a fleet."""
     known = resources_of_page(tmp_path)
     right = {"build": 3, **machines()[machine].page}  # static is the same everywhere
     right |= {name: "unknown" for name, resource in known.items() if resource.detector == "file"}  # is not recorded
@@ -83,7 +83,7 @@ def test_each_machine_has_its_devices(machine: str, detector: str) -> None:
 
 @pytest.mark.parametrize("machine", machines())
 def test_no_text_of_a_device_is_taken_for_a_mistake(machine: str) -> None:
-    """Names and serial numbers contain commas, slashes, brackets and other characters, most of all those of udev."""
+    """Names and serial numbers contain commas, slashes, brackets and other special characters."""
     recorded = host(machine)
     for detector in device_detectors():
         kinds = {name: key.kind for name, key in detector.keys.items() if isinstance(key.kind, Text)}
@@ -97,7 +97,7 @@ def test_no_text_of_a_device_is_taken_for_a_mistake(machine: str) -> None:
 
 @pytest.mark.parametrize("machine", machines())
 def test_every_subsystem_can_be_listed(machine: str) -> None:
-    """Every bus and class of a recorded machine can be read, and its devices are those that its links name."""
+    """Every bus and class of a machine can be listed. Its devices are those to which its links lead."""
     recorded = host(machine)
     buses, classes = recorded.listdir("/sys/bus"), recorded.listdir("/sys/class")
     assert len({*buses, *classes}) > 70
@@ -125,7 +125,7 @@ def test_a_real_machine_is_recorded_again_without_loss(machine: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("machine", machines())
 def test_without_identifiers_it_reads_alike(machine: str) -> None:
-    """Identifiers are replaced, and all other values stay. No identifier from QEMU's arguments remains."""
+    """Only identifiers are replaced. No identifier from QEMU's arguments remains."""
     before = read_recording(str(machines()[machine].recording))
     recording = without_identifiers(before)
     after = RecordedHost(json.loads(json.dumps(recording)))
@@ -148,7 +148,7 @@ def _values(values: Mapping[str, object], kept: list[str]) -> dict[str, object]:
 
 
 def _given(hardware: str) -> list[str]:
-    """Returns the WWNs, MAC addresses and serial numbers of QEMU's arguments. Short serial numbers are left out."""
+    """The WWNs, MAC addresses and serial numbers of QEMU's arguments. Short serial numbers are left out."""
     parts = [unescaped(part) for line in hardware.split() for part in line.split(",")]
     pairs = [part.split("=", 1) for part in parts if "=" in part]
     return [value for name, value in pairs if name in ("mac", "wwn") or (name == "serial" and len(value) > 5)]
@@ -162,7 +162,7 @@ _QUICK = settings().max_examples < 100
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 @pytest.mark.parametrize("machine", random.Random(SEED).sample([*machines()], 1 if _QUICK else len(machines())))
 def test_unreadable_is_never_absent(machine: str, tmp_path: Path) -> None:
-    """An unreadable path makes no number smaller and hides no device. A recording made then gives equal readings."""
+    """An unreadable path makes no number smaller and hides no device, on the machine and on its recording."""
     trees, wrong = run(machine, str(tmp_path), SEED, PLACES)
     assert trees >= PLACES
     assert wrong == []

@@ -1,8 +1,8 @@
 """Makes the files of a recorded machine unreadable, one at a time. No number may become smaller.
 
-In a mount namespace, the machine's files, folders and links are bound over /sys. The live host and libudev read them.
-A file gives EIO because /proc/self/mem is bound over it, or EACCES because of its mode. The kernel's answers (routes,
-link modes, mounts) come from the recording.
+In a mount namespace, the machine's files, folders and links are mounted over /sys, where the live host and libudev read
+them. A file gives EIO because /proc/self/mem is mounted over it, or EACCES because of its mode. The kernel's answers
+(routes, link modes, mounts) come from the recording.
 
     python -m tests.corpus.unreadable [SEED [MACHINE…]]
 
@@ -106,7 +106,7 @@ class Place:
 
 
 def places(asked: set[str]) -> set[Place]:
-    """Returns the links on the way to each path, and the file or folder at the end."""
+    """The links on the way to each path, and the file or folder at the end."""
     points = set()
     for path in asked:
         real = ""
@@ -127,7 +127,7 @@ def by_path(listing: DeviceListing) -> Mapping[str, DeviceEntry]:
 
 
 def lowered(before: DeviceListing, after: DeviceListing) -> Iterator[str]:
-    """Yields the values that changed to something other than unknown."""
+    """Yields the values that have changed, but not to unknown."""
     was, now_by_path = by_path(before), by_path(after)
     for path, entry in was.items():
         if path not in now_by_path:
@@ -175,7 +175,7 @@ class Machine:
         self.listings: dict[str, DeviceListing] = {}
         self.outcomes: list[int | str] = []
         self.users: dict[Place, set[str | int]] = {}
-        """A place -> the detectors and the numbers of the resources that read it."""
+        """The detectors, and the numbers of the resources, that read a place."""
         for detector in DETECTORS:
             self.listings[detector.name] = self._traced(detector.name, partial(list_devices, self.host, detector))
         for number, one in enumerate(self.resources):
@@ -207,7 +207,7 @@ class Machine:
         return chosen_places
 
     def wrong(self, place: Place, fault: str) -> list[str]:
-        """Returns the values that are wrong while this place is unreadable, or that a recording repeats differently."""
+        """The values that are wrong while this place is unreadable, or that a recording repeats differently."""
         with unreadable(place.path, fault):
             users = set().union(
                 *(users for p, users in self.users.items() if f"{p.path}/".startswith(f"{place.path}/"))
@@ -265,7 +265,7 @@ def _unlike(live: DeviceListing, recorded: DeviceListing) -> Iterator[str]:
 
 
 def _known(listing: DeviceListing) -> dict[str, tuple[Mapping[str, Any], set[str]]]:
-    """Returns the path of a device -> its values, and its keys with unknown values."""
+    """The path of a device -> its values, and its keys with unknown values."""
     return {entry.device.path: (entry.device.values, {*entry.device.unread}) for entry in listing.entries}
 
 
@@ -285,7 +285,7 @@ def main(folder: str, name: str, seed: str, most: str) -> None:
 
 
 def run(name: str, folder: str, seed: int | str, most: int = 0) -> tuple[int, list[tuple[str, str, str]]]:
-    """Returns the number of trees of a machine, and (path, fault, text) of each wrong value."""
+    """The number of trees of a machine, and (path, fault, text) of each wrong value."""
     trees, wrong = json.loads(run_alone(MOUNTING, PROGRAM, folder, name, str(seed), str(most)))
     return trees, [tuple(one) for one in wrong]
 

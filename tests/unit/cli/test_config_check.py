@@ -13,14 +13,14 @@ from capacityd.cli import run
 from capacityd.config import load
 
 A, B = "example.com/a", "example.com/b"
-SOME = f'[resources."{B}"]\nstatic = {{ quantity = 1 }}\n'
+ONE_RESOURCE = f'[resources."{B}"]\nstatic = {{ quantity = 1 }}\n'
 
 
 def test_it_lists_which_files_are_read_and_which_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "1.toml").write_text(SOME)
-    (tmp_path / "2.toml").write_text(f"\n{SOME}")
+    (tmp_path / "1.toml").write_text(ONE_RESOURCE)
+    (tmp_path / "2.toml").write_text(f"\n{ONE_RESOURCE}")
     for name in (".3.toml", "3.toml.txt"):
-        (tmp_path / name).write_text(SOME)
+        (tmp_path / name).write_text(ONE_RESOURCE)
     command = ["config", "check", "--config", str(tmp_path)]
     assert run(command) == 0
     out, err = capsys.readouterr()

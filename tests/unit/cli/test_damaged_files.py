@@ -1,4 +1,4 @@
-"""The commands with a Node in a file in which any one value is damaged."""
+"""`apply` with a Node in a file in which one value, whichever it is, is damaged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.terminals import executed
 
 DONGLE = "example.com/dongle"
 RESOURCE = f'[resources."{DONGLE}"]\nstatic = {{ quantity = 2 }}\n'
-"""Its quantity differs from the Node's, so that a command writes it."""
+"""Its quantity differs from the Node's, so that `apply` writes it."""
 
 
 @given(damaged(node({"cpu": "4", DONGLE: "1"}, {DONGLE: 1}, "True")))

@@ -1,4 +1,4 @@
-"""Only `probe --explain` shows what was read."""
+"""Only `probe --explain` shows the content that was read."""
 
 from __future__ import annotations
 

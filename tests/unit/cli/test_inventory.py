@@ -1,4 +1,4 @@
-"""`devices`: a device's TOML matches only that device, or all devices of its kind, whatever the devices' values are."""
+"""`devices` prints two lines of TOML for a device: one matches only this device, the other all devices of its kind."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ from tests.support.machines import (
 from tests.support.readings import device_detector, resource
 
 DETECTORS = ("disk", "nic", "pci", "usb")
+# Values with characters that are special in a pattern, in TOML or on a terminal.
 words = st.sampled_from(["A17", "a17", "A*", "A?7", "[A]17", "[!x]", '"', "\\", "\x1b[0m", "ü", "'", "\udcff", "", " "])
 maybe = st.none() | words
 ids = st.sampled_from(["0403", "0529", "04aB"])
@@ -50,7 +51,7 @@ ids = st.sampled_from(["0403", "0529", "04aB"])
 
 @st.composite
 def machines(draw: st.DrawFn) -> RecordedHost:
-    """Devices of all detectors: many of the same kind, some with missing or unreadable values."""
+    """A machine with devices of all detectors: many of the same kind, some with missing or unreadable values."""
     usb = draw(st.lists(st.tuples(ids, ids, maybe, maybe), max_size=5))
     parts = [usb_device(f"1-{n}", v, p, s, m, number=n + 1) for n, (v, p, s, m) in enumerate(usb, 1)]
     parts += [usb_hub("1-9", 30)] if draw(st.booleans()) else []
@@ -65,13 +66,11 @@ def machines(draw: st.DrawFn) -> RecordedHost:
     parts += [routes("eth0")] if draw(st.booleans()) else []
     for n, (serial, size) in enumerate(draw(st.lists(st.tuples(words, st.integers(1, 2**40)), max_size=3))):
         parts.append(nvme(f"nvme{n}n1", serial=serial, wwid=None, size=size * 512, number=f"259:{n}"))
-    parts += [
-        disk(f"sd{'ab'[n]}", f"/sys/devices/x/{n}:0:0:0", number=f"8:{16 * n}") for n in range(draw(st.integers(0, 2)))
-    ]
+    disks = draw(st.integers(0, 2))
+    parts += [disk(f"sd{'ab'[n]}", f"/sys/devices/x/{n}:0:0:0", number=f"8:{16 * n}") for n in range(disks)]
     parts += [disk("sdz", "/sys/devices/x/9:0:0:0", 0, number="8:240")] if draw(st.booleans()) else []
-    unreadable = draw(
-        st.sampled_from(["", *(f"{usb_path('1-1')}/{name}" for name in ("serial", "idVendor", "bDeviceClass"))])
-    )
+    attributes = [f"{usb_path('1-1')}/{name}" for name in ("serial", "idVendor", "bDeviceClass")]
+    unreadable = draw(st.sampled_from(["", *attributes]))
     return machine(*parts, errors({unreadable: "EIO"} if unreadable and usb else {}))
 
 
@@ -107,6 +106,7 @@ def test_selectors_match_one_device_or_one_kind(host: RecordedHost) -> None:
                 assert len(names) == entry.kind_selector.count
 
 
+# How the kernel writes these characters in a table of mounts.
 KERNEL_ESCAPES = {"\t": r"\011", "\n": r"\012", " ": r"\040", "#": r"\043", "\\": r"\134"}
 paths = st.text(
     st.sampled_from("ab/\t\n #\\*?[]!{}|,'\"=<>\x1b\x7f\u00a0\u2028\u00e9\udce9\udcff"), min_size=1, max_size=6
@@ -118,7 +118,7 @@ def escaped(text: str) -> str:
 
 
 @given(st.lists(st.tuples(paths, paths, st.sampled_from(["xfs", "tmpfs", "nfs4", "fuse.x", "autofs"])), max_size=4))
-def test_lines_of_file_systems_match_only_them_whatever_their_mount_points_are(
+def test_a_line_of_a_file_system_matches_only_it_whatever_its_mount_point_is(
     mounted: list[tuple[str, str, str]],
 ) -> None:
     points = [f"/{n}{point.rstrip('/')}" for n, (point, _, _) in enumerate(mounted)]
@@ -137,6 +137,7 @@ def test_lines_of_file_systems_match_only_them_whatever_their_mount_points_are(
             assert counted(entry.unique_selector.toml, host) == [entry.device.name]
 
 
+# Runs `devices` while a read of /proc/swaps hangs.
 HANGING = """
 import sys
 from capacityd.__main__ import main
@@ -160,8 +161,8 @@ def test_a_detector_that_hangs_does_not_keep_the_others_from_being_listed() -> N
     assert output.endswith("status 4\n")
 
 
-def test_devices_are_the_same_after_they_left_the_process_that_read_them() -> None:
-    """The subsystem of lo can't be read, but it is one of a few: a line for another subsystem still counts exactly."""
+def test_devices_are_unchanged_after_they_were_sent_to_another_process() -> None:
+    """The subsystem of lo can't be read, but can only be one of a few. None of them is usb, so its count is known."""
     host = machine(usb_device("1-1"), nic("lo"), {"links": {"/sys/devices/virtual/net/lo/subsystem": "gone"}})
     detector = device_detector("udev")
     found = find(host, detector)
@@ -192,7 +193,7 @@ def test_an_unreadable_serial_number_is_not_used_to_match_others() -> None:
     assert other.kind_selector.count == 2
 
 
-def test_names_are_from_the_database_else_from_the_device() -> None:
+def test_names_come_from_the_hardware_database_or_from_the_device() -> None:
     properties = {"ID_VENDOR_FROM_DATABASE": "Maker, Inc.", "ID_MODEL_FROM_DATABASE": "Maker One"}
     host = machine(
         usb_device("1-1", properties={"ID_VENDOR_FROM_DATABASE": "Future Technology Devices Co., Ltd"}),
@@ -257,7 +258,7 @@ def test_a_machine_without_devices_has_none(tmp_path: Path, capsys: pytest.Captu
 
 
 SDB = "/sys/devices/pci0000:3b/0000:3b:00.0/host0/port-0:1/end_device-0:1/target0:0:1/0:0:1:0"
-UNREADABLE = merge(
+DANGLING_NIC = merge(
     bare(),
     usb_device("1-1"),
     pci_function(),
@@ -279,7 +280,7 @@ def test_an_unreadable_disk_hides_no_other_device(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The exit status shows that a device is unknown, and one line says which."""
-    assert devices_of(merge(UNREADABLE, errors({name: "EIO"})), tmp_path) == 4
+    assert devices_of(merge(DANGLING_NIC, errors({name: "EIO"})), tmp_path) == 4
     out, err = capsys.readouterr()
     assert {line.split()[0] for line in out.splitlines() if line[:1].isalnum()} >= {"sda", "sdb", "0000:3b:00.0", "1-1"}
     assert "# sdb cannot be matched: it is unknown whether it is another path to a disk: " in out
@@ -293,7 +294,7 @@ def test_an_unreadable_disk_hides_no_other_device(
 def test_a_folder_that_cannot_be_listed_hides_no_other_detector(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    recorded = merge(UNREADABLE, errors({"/sys/block": "EACCES"}))
+    recorded = merge(DANGLING_NIC, errors({"/sys/block": "EACCES"}))
     reason = "/sys/block could not be read: Permission denied"
     assert devices_of(recorded, tmp_path) == 4
     out, err = capsys.readouterr()
@@ -306,12 +307,12 @@ def test_a_folder_that_cannot_be_listed_hides_no_other_detector(
     assert f"# not all devices could be listed: {reason}\n" in capsys.readouterr().out
 
 
-def test_what_is_unknown_is_not_expected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """eth9 is a dangling link, so its kind is unknown: `devices` agrees with `probe`, and no starter sets expect."""
-    assert devices_of(UNREADABLE, tmp_path, "nic", "--toml") == 4
+def test_no_number_is_expected_while_a_count_is_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """eth9 is a dangling link, so its kind is unknown. `devices` counts it as unknown, as `probe` does."""
+    assert devices_of(DANGLING_NIC, tmp_path, "nic", "--toml") == 4
     text = capsys.readouterr().out
     assert "\nexpect" not in text
-    host = RecordedHost(UNREADABLE)
+    host = RecordedHost(DANGLING_NIC)
     eth0 = next(entry for entry in entries("nic", host) if entry.device.name == "eth0")
     assert eth0.kind_selector.count is None
     assert isinstance(read_resource(resource("nic", eth0.kind_selector.table), host, "n1"), Unknown)
@@ -320,7 +321,7 @@ def test_what_is_unknown_is_not_expected(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_the_upper_of_two_file_systems_that_are_mounted_over_each_other_has_a_line() -> None:
-    """/dev/shm is mounted over itself, as by some container runtimes: both have the same mount point and source."""
+    """Some container runtimes mount /dev/shm twice. Both file systems have the same mount point and source."""
     shm = ("/dev/shm", "tmpfs", "tmpfs")
     mounted = mounts(("/", "8:1", "ext4", "/dev/sda1"), *((shm[0], f"0:{n}", *shm[1:]) for n in (25, 26)))
     host = machine(mounted)

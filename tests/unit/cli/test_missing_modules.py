@@ -1,4 +1,4 @@
-"""If a Python module is missing, each command that needs it says so in one line that names the package to install."""
+"""If a Python module is missing, each command that needs it names the package to install, in one line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ COMMANDS = {
     "config": ["config", "check", *CONFIG, *CREDENTIALS],
 }
 WORKERS = {"a check": Job.CHECK, "a pass": Job.RECONCILE}
-# Each command runs in a fork, because imports of an earlier command would remain.
+# Hides a module, and runs each command in a fork (otherwise the imports of earlier commands would remain).
 _PROGRAM = """
 import json, os, sys
 sys.path.insert(0, sys.argv[1])
@@ -67,7 +67,7 @@ NEEDED_BY = {
     "urllib3": {"run", "plan", "withdraw", "a pass"},
     "yaml": {"run", "plan", "withdraw", "a pass"},
 }
-"""Module -> the commands that fail without it, unless it is optional or for another version of Python."""
+"""The commands that fail without a module, by module."""
 KUBECONFIG = {
     "current-context": "c",
     "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
@@ -95,7 +95,7 @@ def test_a_missing_module_is_named_with_its_package(tmp_path: Path, module: str)
         *others, last = (tmp_path / f"out-{name}").read_text().splitlines()
         assert message in last
         if name in WORKERS:
-            assert message in str(json.loads(last)), "it is a message to the service"
+            assert message in str(json.loads(last)), "the worker sends it to the service"
         else:
             assert others == []
             assert (tmp_path / f"status-{name}").read_text() == "1"
@@ -105,7 +105,7 @@ def test_every_module_that_the_service_needs_is_hidden() -> None:
     assert {*NEEDED_BY, "tomli"} == {*SERVICE_MODULES, *COMMANDS_ONLY, "tomli"} == {*PACKAGES} - {*OPTIONAL}
 
 
-def test_the_package_depends_on_each() -> None:
+def test_the_debian_package_depends_on_each_module() -> None:
     control = (ROOT / "packaging/deb/control").read_text()
     needed, _, suggested = control.partition("Recommends:")
     for module in PACKAGES:

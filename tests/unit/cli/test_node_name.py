@@ -20,7 +20,7 @@ from tests.support.server import Request, Server, answer, failure, review, serve
 from tests.support.workers import RUN, job_line, worker_arguments
 from tests.unit.node.test_api_node import configure
 
-OURS, HOSTS = "example.com/ours", "example.com/hosts"
+OURS, HOSTS = "example.com/ours", "example.com/hosts"  # on the Node n1; on a Node with this machine's host name
 CONFIG = f"""
 [resources."{OURS}"]
 static = {{ quantity = 4 }}
@@ -33,7 +33,7 @@ when = {{ node_name = "{socket.gethostname().lower()}" }}
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    """The API server of a kubelet whose Node is n1. The folder has its kubeconfig and the configuration."""
+    """An API server that knows the user as the kubelet of n1. Writes kubelet.conf and c.toml into tmp_path."""
 
     def script(request: Request) -> bytes:
         if "selfsubjectreviews" in request.path:
@@ -47,7 +47,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 def probed(capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, str]:
-    """Resource -> outcome of a probe with these options."""
+    """Runs `probe` with these options. Returns the outcome for each resource."""
     run(["probe", "--json", *options])
     return {resource["name"]: resource["outcome"] for resource in json.loads(capsys.readouterr().out)["resources"]}
 
@@ -61,7 +61,7 @@ def test_the_credentials_name_the_node(server: Server, tmp_path: Path, capsys: p
 
 
 @pytest.mark.slow
-def test_the_service_publishes_what_is_for_its_node(server: Server, tmp_path: Path) -> None:
+def test_the_service_publishes_only_the_resource_for_its_node(server: Server, tmp_path: Path) -> None:
     selection = Selection(f"{tmp_path}/c.toml", kubeconfig=f"{tmp_path}/kubelet.conf")
     command = [sys.executable, "-c", RUN, *worker_arguments(tmp_path, selection)]
     environment = os.environ | {"RUNTIME_DIRECTORY": str(tmp_path), "STATE_DIRECTORY": str(tmp_path)}
@@ -100,7 +100,7 @@ def test_the_name_is_unknown_until_the_api_server_says_who_we_are(
 def test_a_host_name_is_not_taken_for_the_nodes_name(
     tmp_path: Path, bound: str, outcome: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With a person's credentials, the Node may have another name. A token may be bound to a Node."""
+    """A person's credentials do not tell the Node's name, unless the token is bound to a Node."""
 
     def script(request: Request) -> bytes:
         if "selfsubjectreviews" in request.path:
@@ -121,7 +121,7 @@ def test_a_host_name_is_not_taken_for_the_nodes_name(
         assert [change["name"] for change in changes if change["action"] == "set"] == ([OURS] if bound else [])
 
 
-def test_a_recording_is_of_no_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_with_a_recording_only_a_node_file_gives_the_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "c.toml").write_text(CONFIG)
     machine = "--machine=conf/examples/tour/machine.json"
     assert probed(capsys, machine, f"--config={tmp_path}/c.toml") == {OURS: "unknown", HOSTS: "unknown"}
@@ -131,7 +131,7 @@ def test_a_recording_is_of_no_node(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("command", ["plan", "probe", "withdraw"])
-def test_a_file_with_another_node_is_no_node(tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_with_another_node_is_refused(tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "c.toml").write_text(f'{CONFIG}[kubernetes]\nnode_name = "n2"\n')
     (tmp_path / "n1.json").write_text(json.dumps(node()))
     options = [f"--config={tmp_path}/c.toml", f"--node-file={tmp_path}/n1.json"]

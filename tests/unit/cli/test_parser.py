@@ -33,7 +33,7 @@ def node_file(tmp_path: Path) -> str:
 def test_apply_and_withdraw_write_once_and_a_dry_run_writes_nothing(
     node_file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A dry run prints the same and writes nothing. Repeating a command writes nothing."""
+    """A dry run of `withdraw` prints the same changes. A repeated command writes nothing."""
     names = ("example.com/dongle", "example.com/nic-mbps", "example.com/scratch-gib")
     options = ["--machine", str(MACHINE), "--config", TOUR, "--node-file", node_file, "--json"]
     for command, action in (("apply", "set"), ("withdraw", "remove")):
@@ -91,7 +91,7 @@ def test_a_configuration_with_errors_exits_with_status_2(
 def test_a_recording_is_never_applied_to_a_real_node(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The message is the same beside a running service, which has nothing to do with it."""
+    """The message is the same, whether the service runs or not."""
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
     for files in (ServiceFiles(), ServiceFiles(service=None)):
         with files.written(tmp_path):
@@ -163,7 +163,7 @@ def test_a_runtime_directory_that_cannot_be_written_is_named_with_the_reason(
 
 
 @pytest.mark.parametrize("command", ["apply", "withdraw"])
-def test_beside_the_service_a_command_writes_nothing(
+def test_while_the_service_runs_a_command_writes_nothing(
     node_file: str, command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     running = mock.patch("capacityd.worker.runtime_files.running", return_value=mock.Mock(pid=1))
@@ -184,7 +184,7 @@ def test_beside_the_service_a_command_writes_nothing(
 def test_less_than_expected_is_shown_and_is_no_failure_of_a_plan(
     node_file: str, tmp_path: Path, expect: int, quantity: str, status: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """probe exits with status 4. plan and apply exit with 0, because the number is published."""
+    """`probe` exits with status 4. `plan` and `apply` exit with 0, because they can publish the number."""
     vendor = "0529" if quantity == "4" else "ffff"
     when = 'when = { arch = "another" }' if quantity == "does not apply" else ""
     config = tmp_path / "c.toml"
@@ -227,7 +227,7 @@ def test_names_of_devices_are_escaped(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_commands_import_no_library_that_they_do_not_need() -> None:
-    """probe does not import the Kubernetes client. No command needs systemd-python, which is hard to build."""
+    """`probe` does not import the Kubernetes client. No command imports systemd-python, which is hard to build."""
     script = f"""
 import sys
 from importlib import import_module

@@ -28,7 +28,7 @@ def plan_for(state: NodeState, readings: Mapping[str, Reading], configuration: s
 
 
 def published() -> NodeState:
-    """The Node after a first pass."""
+    """The Node after a first pass, which has published 4 of A."""
     patch = plan_for(node_state(node()), PUBLISHED).patch
     assert patch
     return node_state(node()).after(patch)

@@ -1,4 +1,4 @@
-"""A resource name in a device plugin's domain: a check warns and names the remedy."""
+"""A check warns of a resource name in the domain of a device plugin, and names the remedy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WARNING = (
         ("devic.es.example.com/serial", None),
     ],
 )
-def test_the_domain_of_a_device_plugin_is_found_from_a_name(name: str, domain: str | None) -> None:
+def test_the_domain_of_a_device_plugin_in_a_name(name: str, domain: str | None) -> None:
     assert plugin_domain(name) == domain
 
 
@@ -43,7 +43,7 @@ def test_every_domain_can_be_configured_and_has_a_source(domain: str) -> None:
     assert (url.scheme, bool(url.netloc), bool(url.path.strip("/"))) == ("https", True, True)
 
 
-def test_each_check_and_an_explanation_warn_of_a_name_of_a_device_plugin(
+def test_each_check_and_probe_explain_warn_of_a_name_of_a_device_plugin(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     make_reachable(tmp_path)

@@ -1,4 +1,4 @@
-"""probe --as-service without systemd; the rest is in tests/package."""
+"""The parts of `probe --as-service` that need no systemd. tests/package runs the command with systemd."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PrivateTmp=no
 """
 
 
-def test_the_settings_of_the_unit_are_read() -> None:
+def test_the_sandbox_settings_of_the_unit_are_read() -> None:
     assert list(unit_settings(UNIT)) == [
         "UMask=0077",
         "ReadOnlyPaths=-/sys/block  -/sys/bus",
@@ -46,7 +46,7 @@ def test_the_settings_of_the_unit_are_read() -> None:
     ]
 
 
-def test_the_options_are_those_of_the_probe() -> None:
+def test_the_options_are_passed_to_the_probe_in_the_sandbox() -> None:
     selection = Selection(config="/srv/a: b.toml", node_name="n1")
     assert _probe_arguments(Options("probe", selection, json=True, explain=True)) == (
         ["probe", "--explain", "--json", "--node-name=n1", "--config=/srv/a: b.toml"],

@@ -1,4 +1,4 @@
-"""`config check` says what the service does not use, before the service does."""
+"""`config check` warns of files and programs that the service will refuse or cannot see."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_config_check_warns_of_programs_and_credentials_that_others_could_change
 def test_config_check_warns_of_a_file_that_the_service_may_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Root in a shell may read it."""
+    """Root may read the file in a shell, but the service has fewer rights."""
     monkeypatch.setattr(service_view, "service_sandbox", Sandbox)  # the unit need not be installed here
     make_reachable(tmp_path)
     home = tmp_path / "home"
@@ -135,7 +135,7 @@ def test_config_check_warns_of_a_text_that_a_shell_runs(
 def test_config_check_does_not_wait_for_a_path_that_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As one on a network file system whose server is away. The other paths are checked."""
+    """The path may be on a network file system whose server is away. The other paths are checked."""
     path = tmp_path / "60-x.toml"
     text = ""
     for name in ("hanging", "hidden"):

@@ -1,4 +1,4 @@
-"""`devices --toml`: on any machine, the configuration has no errors, and its comments state the right quantities."""
+"""`devices --toml` prints a starter: a configuration for the machine's devices, with the right numbers in comments."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from tests.support.machines import disk, machine, nic, pci_function, pci_nic, ro
 from tests.support.tour import recording
 from tests.unit.cli.test_inventory import machines
 
+# A resource with the count in the comment above it, and a comment that suggests a measure.
 RESOURCE = re.compile(r'^# .* \((\d+)\): .*\n\[resources\."(.+?)"\]$', re.M)
 MEASURE = re.compile(r'^# (measure = ".*?")  # instead of a count; then expect = (\d+)(?:\n# (unit = ".*"))?$', re.M)
 
@@ -45,7 +46,7 @@ def quantities(text: str, host: Host) -> dict[str, int]:
 
 
 @given(machines())
-def test_comments_and_expectations_are_true(host: RecordedHost) -> None:
+def test_the_numbers_in_comments_and_in_expect_are_right(host: RecordedHost) -> None:
     text = starter(host)
     assert quantities(text, host) == {name: int(count) for count, name in RESOURCE.findall(text)}
     # Follow the advice of each comment about a measure.
@@ -72,7 +73,7 @@ def test_the_systems_disk_is_excluded_from_its_kind() -> None:
     quantities(starter(host), host)
 
 
-def test_a_measure_that_is_less_than_one_unit_is_not_suggested() -> None:
+def test_a_measure_with_less_than_one_unit_is_not_suggested() -> None:
     for size, lines in ((2**30 - 512, []), (2**30, [1])):
         text = starter(machine(disk("sdb", "/sys/devices/x/1:0:0:0", size=size)))
         assert "disk = {" in text

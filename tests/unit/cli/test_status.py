@@ -113,15 +113,16 @@ RISEN = replace(kept(NAME, 4, 5, "the reading differs"), action=Action.SET)
 def test_each_state_of_the_service_has_its_text_and_exit_status(
     files: ServiceFiles, status: int, expected: str
 ) -> None:
-    """The output is consistent: the condition shows what the pass found, and by now the pass may have repaired it."""
+    """Each case: what the service has saved, the exit status, and a part of the text."""
     found, text = shown("status", files)
     assert (found, expected in text) == (status, True), text
     assert ("degraded" in text) is (status == 4)
     assert ("a pass runs now" in text) is (files.service is not None and files.service.pass_running)
 
 
-def test_nothing_happens_before_the_next_pass() -> None:
-    """After an error, the next pass may come later than a pass would have. Without a service, none comes."""
+def test_a_wait_does_not_end_before_the_next_pass() -> None:
+    """After an error, a wait lasts until the next pass, even if it should end earlier. Without a service, no wait
+    is shown."""
     waits = (HELD, Wait(UPTIME + 20, WaitReason.READ, Key("example.com/nic-mbps")))
     held = replace(HEALTHY, waits=waits, changes=(replace(kept(NAME, 4, 4), action=Action.HOLD),))
     failing = replace(RUNNING, error="refused", next_reconcile=NOW + 40)
@@ -162,7 +163,7 @@ def test_files_that_have_changed_since_the_last_reload_are_named(tmp_path: Path)
 
 
 def test_errors_of_the_configuration_that_is_in_use_are_listed_once() -> None:
-    """The errors of a resource, and of a file that can't be parsed and may configure another resource."""
+    """One error is also a resource's reading. The other is of a file that can't be parsed."""
     error = '[resources."example.com/gpu".pci] vndor: unknown key'
     last_pass = replace(HEALTHY, readings={"example.com/gpu": Unknown(error, Cause.CONFIGURATION)})
     service = replace(RUNNING, configuration_errors=(f"c.toml:2: {error}", "d.toml:5: is not valid TOML"))
@@ -171,7 +172,7 @@ def test_errors_of_the_configuration_that_is_in_use_are_listed_once() -> None:
     assert "! d.toml:5: is not valid TOML\n  → fix it, then run `systemctl reload capacityd`\n\nRESOURCE" in text
 
 
-def test_what_nothing_configures_is_listed_as_unconfigured() -> None:
+def test_a_published_resource_without_a_configuration_is_listed_as_unconfigured() -> None:
     files = passed(changes=(kept(NAME, 4, 4),), readings={}, troubles=(UNCONFIGURED,))
     (row,) = json.loads(shown("status --json", files)[1])["resources"]
     assert (row["reading"], row["trouble"]) == ("unconfigured", "ConfigurationRejected")
@@ -218,8 +219,8 @@ def test_json_has_every_field_of_the_report() -> None:
     assert (nic["published"], nic["capacity"], nic["allocatable"]) == (0, "0", "0")
 
 
-def test_the_row_of_a_label_says_nothing_that_goes_without_saying() -> None:
-    """It is kept as published, like its resource."""
+def test_the_row_of_a_label_has_no_note() -> None:
+    """The label is kept as published, like its resource."""
     label = replace(kept(NAME, 2, 2), key=Key(NAME).label)
     last_pass = replace(HEALTHY, readings={NAME: Quantity(2)}, changes=(kept(NAME, 2, 2), label))
     rows = {str(row.key): row for row in resource_rows(last_pass, now=NOW, uptime=UPTIME)}

@@ -24,12 +24,12 @@ from tests.support.terminals import CASES, GOLDEN, HEALTHY, golden, shown
 UNPRINTABLE = "Mouse\x1b]0;owned\x07\x9b31m\u202e\r\b\t\u2028\x85"
 
 
-def test_the_output_is_the_golden_one() -> None:
+def test_the_output_equals_the_golden_files() -> None:
     assert golden() == {path.stem: path.read_text() for path in GOLDEN.iterdir()}, "run make golden and read the diff"
 
 
 @pytest.mark.parametrize("name", ["plan-mixed", "status-degraded", "probe-explain"])
-def test_a_terminal_gets_the_same_with_coloured_signs(name: str) -> None:
+def test_a_terminal_gets_the_same_text_with_coloured_signs(name: str) -> None:
     _, plain = shown(*CASES[name])
     _, coloured = shown(*CASES[name], terminal=True)
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
@@ -49,7 +49,7 @@ def test_a_locale_without_the_characters_is_no_error(tmp_path: Path, monkeypatch
 
 
 def test_columns_are_aligned_and_no_cell_is_empty(capsys: pytest.CaptureFixture[str]) -> None:
-    """So awk finds each column. Wide characters take two columns with python3-wcwidth, which the package suggests."""
+    """awk can then find each column. With python3-wcwidth, a wide character takes two columns."""
     rows = [("+", "加密狗", "0529", "a  reason"), ("…", "dongle", "1e5", "")]
     print_table(rows, ("OP", "N", "V", "R"), indent=2)
     assert capsys.readouterr().out.splitlines() == [
@@ -79,7 +79,7 @@ def test_json_is_printable_and_unchanged_in_meaning(capsys: pytest.CaptureFixtur
 
 @given(st.integers(1, 4).flatmap(lambda n: st.lists(st.lists(st.text(max_size=40), min_size=n, max_size=n))))
 def test_any_text_is_printed_completely(rows: list[list[str]]) -> None:
-    """White space at the ends of the text is omitted."""
+    """Only white space may differ."""
     with redirect_stdout(io.StringIO()) as out:
         print_table(rows, signs=True)
     lines = out.getvalue().splitlines()
@@ -92,7 +92,6 @@ def test_any_text_is_printed_completely(rows: list[list[str]]) -> None:
 def test_the_help_fits_80_columns_and_its_examples_are_accepted(
     command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The help fits into 80 columns, and the command line accepts the examples in it."""
     monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit):
         command_parser().parse_args([*filter(None, [command]), "--help"])

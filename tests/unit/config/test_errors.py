@@ -1,4 +1,4 @@
-"""Every configuration error, with its file, line, key and kind, as the table in errors/*.txt lists it."""
+"""Every error in a configuration has its line and its message. errors/*.txt lists the cases."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.configs import NAME, loaded
 
 
 def lines(configuration: Loaded) -> list[str]:
-    """Returns the problems as LINE: ERROR."""
+    """The problems, each as "LINE: ERROR"."""
     start = f"{configuration.problems[0].file}:"
     reported = [p.located() for p in configuration.problems]
     assert all(line.startswith(start) and line.isprintable() for line in reported)
@@ -43,7 +43,7 @@ def test_an_empty_resource_lacks_a_detector() -> None:
 
 
 def test_too_many_tables_inside_each_other_are_an_error() -> None:
-    """The value of the innermost key counts as a level."""
+    """The value of the innermost key counts as a level too."""
     for depth, too_deep in ((MAX_DEPTH - 1, False), (MAX_DEPTH, True)):
         (line,) = lines(loaded(f"x = 1\n{'.'.join('a' * depth)} = 1"))[-1:]
         assert (line == f"2: has more than {MAX_DEPTH} tables or lists inside each other") == too_deep
@@ -131,7 +131,7 @@ def test_a_resource_with_an_invalid_name_is_broken_too() -> None:
         ("[observer]\na=1", False),
     ],
 )
-def test_what_may_be_meant_to_observe_counts_as_true(text: str, observes: bool) -> None:
+def test_a_misspelt_or_misplaced_observe_counts_as_true(text: str, observes: bool) -> None:
     configuration = loaded(text)
     assert len(configuration.problems) == 1
     assert configuration.config.settings.observe is observes

@@ -27,7 +27,7 @@ A, B = resource("a"), resource("b")
 
 
 def load_files(root: Path, files: Mapping[str, str]) -> Loaded:
-    """Creates files and loads them. files: path below the root -> text; the text "-> PATH" creates a link."""
+    """Creates files by their paths below the root, and loads them. The content "-> PATH" creates a link."""
     for path, text in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         if text.startswith("-> "):
@@ -38,6 +38,7 @@ def load_files(root: Path, files: Mapping[str, str]) -> Loaded:
 
 
 def quantities(configuration: Loaded) -> dict[str, object]:
+    """The quantity of each resource, such as {"a": 1}."""
     return {r.name.partition("/")[2]: r.tables[0].settings["quantity"] for r in configuration.config.resources}
 
 
@@ -46,6 +47,7 @@ def read_files(configuration: Loaded, root: Path) -> list[str]:
 
 
 def problems(configuration: Loaded, root: Path) -> list[str]:
+    """The problems, with paths relative to the root."""
     return [p.reason().replace(f"{root}/", "") for p in configuration.problems]
 
 
@@ -91,8 +93,8 @@ def test_files_of_later_folders_mask_those_of_the_same_name(
     assert quantities(whole) == expected
 
 
-def test_files_count_in_their_order(tmp_path: Path) -> None:
-    """First the vendors' files by name, from both folders; then the main file; last the administrator's, by name."""
+def test_later_files_replace_earlier_ones(tmp_path: Path) -> None:
+    """The order is: the vendors' files by name, the main file, the administrator's files by name. The last one wins."""
     order = [
         f"{LOCAL_LIB}/10-a.toml",
         f"{LIB}/20-b.toml",
@@ -109,7 +111,7 @@ def test_files_count_in_their_order(tmp_path: Path) -> None:
     assert configuration.config.resources[0].source == str(tmp_path / ETC / "40-b.toml")
 
 
-def test_a_later_file_replaces_a_resource_whole_or_drops_it(tmp_path: Path) -> None:
+def test_a_later_file_replaces_a_whole_resource_or_disables_it(tmp_path: Path) -> None:
     """A disabled resource is not checked."""
     whole = '[resources."example.com/x"]\nusb = {}\nslots = 4\nadopt = true\n'
     drop = '[resources."example.com/a"]\nenabled = false\nzzz = 1\nusb = 5\n'
@@ -123,7 +125,7 @@ def test_a_later_file_replaces_a_resource_whole_or_drops_it(tmp_path: Path) -> N
 
 
 def test_an_error_in_a_later_file_breaks_the_resource(tmp_path: Path) -> None:
-    """The definition in the earlier file is not used instead: the later file was meant to replace it."""
+    """The definition in the earlier file is not used, because the later file was meant to replace it."""
     configuration = load_files(tmp_path, {MAIN: A + B, f"{ETC}/1.toml": '[resources."example.com/a"]\nstatic = {}\n'})
     assert quantities(configuration) == {"b": 1}
     line = f'{ETC}/1.toml: [resources."example.com/a".static] quantity: is required (the number)'
@@ -134,7 +136,7 @@ def test_an_error_in_a_later_file_breaks_the_resource(tmp_path: Path) -> None:
     assert configuration.config.complete
 
 
-def test_an_error_in_what_is_replaced_does_not_count(tmp_path: Path) -> None:
+def test_an_error_in_a_replaced_definition_does_not_count(tmp_path: Path) -> None:
     configuration = load_files(
         tmp_path,
         {
@@ -173,6 +175,8 @@ def test_a_later_file_decides_whether_an_invalid_one_observes(tmp_path: Path, la
 
 
 def written(mode: int) -> Callable[[Path], object]:
+    """A function that writes a configuration file with these permissions."""
+
     def write(path: Path) -> None:
         path.write_text(A)
         path.chmod(mode)
@@ -198,14 +202,14 @@ UNUSABLE: dict[str, tuple[Callable[[Path], object], str, str]] = {
         "is not valid TOML: ",
         "the file contains zero bytes, as after a power failure; write it again",
     ),
-    "anybody's": (written(0o646), "is writable by everybody (owner ", "chmod go-w"),
-    "not its owner's": (
+    "writable by everybody": (written(0o646), "is writable by everybody (owner ", "chmod go-w"),
+    "not readable by its owner": (
         written(0o044),
         "mode 0044) is not readable by the service, which is root without capabilities",
         "chmod u+r",
     ),
 }
-AS_ROOT = {"not its owner's": as_root}
+AS_ROOT = {"not readable by its owner": as_root}
 
 
 @pytest.mark.parametrize(
@@ -215,7 +219,6 @@ AS_ROOT = {"not its owner's": as_root}
 def test_an_unusable_file_is_an_error_and_masks_the_vendors(
     tmp_path: Path, make: Callable[[Path], object], why: str, remedy: str
 ) -> None:
-    """An unusable file still masks the vendor's file of the same name."""
     path = tmp_path / ETC / "1.toml"
     load_files(tmp_path, {f"{ETC}/2-good.toml": A, f"{LIB}/1.toml": B})
     make(path)
@@ -231,7 +234,7 @@ def test_an_unusable_file_is_an_error_and_masks_the_vendors(
 @pytest.mark.parametrize("content", [b"", b"\n", b" \t\r\n\n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n"])
 @pytest.mark.parametrize("place", [MAIN, f"{LIB}/1.toml", f"{LOCAL_LIB}/1.toml", f"{ETC}/1.toml"])
 def test_an_empty_file_that_masks_nothing_is_an_error(tmp_path: Path, place: str, content: bytes) -> None:
-    """It has probably lost its content, so nothing may be removed because of it."""
+    """The file has probably lost its content, so no resource may be removed because of it."""
     load_files(tmp_path, {f"{ETC}/2.toml": A, place: B})
     (tmp_path / place).write_bytes(content)
     for loaded in (load(root=str(tmp_path)), load(str(tmp_path / place))):
@@ -261,7 +264,7 @@ def test_an_empty_file_that_masks_nothing_is_an_error(tmp_path: Path, place: str
 def test_no_file_of_a_folder_that_others_can_change_is_read(
     tmp_path: Path, folder: str, mode: int, remedy: str
 ) -> None:
-    """Root can list a folder whatever its mode; the service, without CAP_DAC_OVERRIDE, cannot."""
+    """The service, which is root without CAP_DAC_OVERRIDE, cannot list a folder of every mode."""
     load_files(tmp_path, {f"{ETC}/a.toml": A, f"{LIB}/b.toml": B})
     (tmp_path / folder).chmod(mode)
     loaded = load(root=str(tmp_path))
@@ -288,7 +291,8 @@ def test_a_file_of_another_user_is_not_read(tmp_path: Path) -> None:
 
 @as_root
 def test_a_user_who_names_a_file_trusts_its_owner_and_its_group(tmp_path: Path) -> None:
-    """So root can check a user's checkout, also with the common umask 002; but nobody else may be able to change it."""
+    """So root can check the files in a user's checkout, also with the umask 002. Others may not be able to change
+    them."""
     folder, file = tmp_path / "conf.d", tmp_path / "conf.d" / "a.toml"
     load_files(tmp_path, {"conf.d/a.toml": A})
     for path in (folder, file):
@@ -306,13 +310,13 @@ def test_a_user_who_names_a_file_trusts_its_owner_and_its_group(tmp_path: Path) 
     assert problem.message.endswith(f": chown root {file}")
 
 
-def test_a_file_that_is_not_read_is_named(tmp_path: Path) -> None:
+def test_a_file_with_another_suffix_is_not_read_but_reported(tmp_path: Path) -> None:
     """Files that editors and package managers leave behind are not reported."""
     names = ("60.conf", "60.yaml", "60.TOML", "a.toml~", ".#b.toml", "d.toml.2026", "README", "e.toml.bak")
     loaded = load_files(
         tmp_path, {f"{ETC}/{name}": "=" for name in names} | {f"{ETC}/sub/1.toml": A, f"{ETC}/a.toml": A}
     )
-    assert not loaded.config.complete, "what it is meant to configure is unknown"
+    assert not loaded.config.complete, "the files may be meant to configure something"
     assert problems(loaded, tmp_path) == [
         f'{ETC}/{name}: is not read, because its name does not end with ".toml"; rename or remove it'
         for name in ("60.TOML", "60.conf", "60.yaml", "sub")
@@ -321,7 +325,7 @@ def test_a_file_that_is_not_read_is_named(tmp_path: Path) -> None:
     assert hidden.problems == loaded.problems
 
 
-# what lies beside the files that are read
+# a misplaced file, and the advice about it
 MISPLACED = {
     "etc/capacityd/60-x.toml": "move it to etc/capacityd/conf.d/NAME.toml",
     "etc/capacityd/Capacityd.TOML": "move it to etc/capacityd/conf.d/NAME.toml",
@@ -334,7 +338,7 @@ MISPLACED = {
 
 
 @pytest.mark.parametrize(("path", "advice"), MISPLACED.items(), ids=MISPLACED)
-def test_a_file_in_the_wrong_place_is_named(tmp_path: Path, path: str, advice: str) -> None:
+def test_a_file_in_the_wrong_place_is_reported(tmp_path: Path, path: str, advice: str) -> None:
     loaded = load_files(tmp_path, {path: A, MAIN: B, f"{ETC}/1.toml": B, "etc/capacityd/kubeconfig": ""})
     ((place, why),) = [(os.path.relpath(p.file, tmp_path), p.message) for p in loaded.problems]
     assert place in (path, os.path.dirname(path))
@@ -342,7 +346,7 @@ def test_a_file_in_the_wrong_place_is_named(tmp_path: Path, path: str, advice: s
 
 
 def test_each_folder_is_listed_with_the_files_that_are_read(tmp_path: Path) -> None:
-    """So `config check` shows which files count."""
+    """`config check` shows this list."""
     files = {f"{LIB}/5.toml": A, f"{LIB}/6.toml": A, MAIN: B, f"{ETC}/5.toml": "", f"{ETC}/.7.toml": A}
     loaded = load_files(tmp_path, files)
     assert {os.path.relpath(folder, tmp_path): names for folder, names in loaded.folders.items()} == {
@@ -391,7 +395,7 @@ def test_a_file_that_this_user_may_not_read_is_an_error() -> None:
 # --config PATH
 
 
-def test_a_path_takes_the_place_of_all_others(tmp_path: Path) -> None:
+def test_with_a_path_no_other_files_are_read(tmp_path: Path) -> None:
     """The path is a file of any name, or a folder."""
     load_files(tmp_path, {MAIN: A, "x": resource("x"), "d/2.toml": resource("a", 2), "d/1.toml": A, "d/x.conf": "="})
     assert quantities(load(str(tmp_path / "x"), root=str(tmp_path))) == {"x": 1}
@@ -410,7 +414,7 @@ def test_a_path_takes_the_place_of_all_others(tmp_path: Path) -> None:
         ("link", "is a dangling symbolic link; fix or remove it"),
     ],
 )
-def test_a_path_that_is_not_there_is_an_error(tmp_path: Path, path: str, why: str) -> None:
+def test_a_path_without_configuration_files_is_an_error(tmp_path: Path, path: str, why: str) -> None:
     (tmp_path / "file").write_text(A)
     (tmp_path / "link").symlink_to("nowhere")
     configuration = load(f"{tmp_path}/{path}")
@@ -429,10 +433,10 @@ def test_a_name_that_could_harm_a_terminal_is_escaped(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "folder", "is_private"), [(0o644, 0o755, False), (0o640, 0o755, True), (0o644, 0o750, True)]
 )
-def test_only_its_reader_sees_what_is_wrong_in_a_private_file(
+def test_only_who_may_read_a_private_file_sees_its_errors(
     tmp_path: Path, content: str, file: int, folder: int, is_private: bool
 ) -> None:
-    """The path of the file and the command that shows the error are public."""
+    """The public message contains only the file's path, and the command that shows the error."""
     path = tmp_path / "etc/capacityd/conf.d/10.toml"
     load_files(tmp_path, {"etc/capacityd/conf.d/10.toml": content})
     path.chmod(file)

@@ -1,4 +1,4 @@
-"""How each key of a configuration is converted."""
+"""How each key of a configuration is converted, and how `config show` prints the result."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def shown(tests: Iterable[KeyMatcher]) -> str:
     return " and ".join(f"{test.key} is {test.text}" for test in tests)
 
 
-# lines of a resource -> the tests of each of its tables
+# the lines of a resource, and the tests that each of its tables makes on a device
 TESTS: list[tuple[str, list[str]]] = [
     ("usb = {}", ["hub is false"]),
     ('usb = { vendor = "0403", product = "6001" }', ['hub is false and vendor is "0403" and product is "6001"']),
@@ -85,7 +85,7 @@ def test_each_form_of_when_becomes_its_tests(written: str, tests: str) -> None:
 
 
 def test_the_type_of_a_key_determines_its_matcher() -> None:
-    """This applies to the keys of a table, of its defaults, of attributes and of "when"."""
+    """The same holds for the keys of a table, its defaults, attributes and "when"."""
     configured = resource(
         'usb = { vendor = "040A", attributes = { a = "0xA" } }\nwhen = { arch = "x86*", path = "/dev/x" }'
     )
@@ -98,7 +98,7 @@ def test_the_type_of_a_key_determines_its_matcher() -> None:
     }
 
 
-# lines of a resource -> fields of model.Resource
+# the lines of a resource, and some fields of the Resource that they become
 FIELDS: list[tuple[str, Mapping[str, Any]]] = [
     ("usb = {}", {"detector": "usb", "slots": 1, "measure": None, "when": (), "reserve": Reserve(), "adopt": False}),
     ('usb = {}\nslots = 4\nmeasure = "count"', {"slots": 4, "measure": None}),
@@ -165,19 +165,19 @@ def test_every_setting_is_tested() -> None:
     assert len(tested) == len(fields(Settings))
 
 
-def test_no_detector_has_the_name_of_another_key_nor_a_key_with_that_of_a_group() -> None:
+def test_no_detector_and_no_key_of_a_detector_has_a_reserved_name() -> None:
     assert not {*detector_names()} & {*RESOURCE_KEYS, *SETTINGS_TABLES, *WHEN_KEYS, "resources"}
     detectors = [d for name in detector_names() if isinstance(d := load_detector(name), DeviceDetector)]
     assert not [d.name for d in detectors if {"attributes", "properties"} & {*d.keys}]
 
 
-def test_the_names_of_when_are_those_that_a_machine_has() -> None:
+def test_when_knows_each_dmi_file_of_this_machine() -> None:
     folder = Path("/sys/class/dmi/id")
     there = {f.name for f in folder.iterdir() if f.is_file()} - {"uevent"} if folder.exists() else set()
     assert there <= {*WHEN_KEYS["dmi"].names}
 
 
-def test_only_the_detectors_that_are_named_are_imported(tmp_path: Path) -> None:
+def test_only_the_configured_detectors_are_imported(tmp_path: Path) -> None:
     """Each worker process imports the detectors anew, so imports must be few."""
     file = tmp_path / "c.toml"
     file.write_text(HEADER + "\nusb = {}")
@@ -194,7 +194,7 @@ def test_only_the_detectors_that_are_named_are_imported(tmp_path: Path) -> None:
     assert not modules & {"logging", "pathlib", "subprocess", "pyudev", "kubernetes"}
 
 
-def test_show_json_has_the_values_and_their_files() -> None:
+def test_show_json_prints_the_values_and_their_files() -> None:
     configuration = loaded(HEADER + '\nusb = { vendor = "0403" }\n[kubernetes]\nobserve = true')
     (file,) = configuration.files
     assert show_json(configuration) == {
@@ -206,8 +206,8 @@ def test_show_json_has_the_values_and_their_files() -> None:
     }
 
 
-def test_the_hash_is_that_of_the_values(tmp_path: Path) -> None:
-    """Order, comments and file names do not change the hash, so machines with equal settings have equal hashes."""
+def test_the_hash_depends_only_on_the_values(tmp_path: Path) -> None:
+    """Order, comments and file names do not change the hash."""
     one = '[resources."example.com/a"]\nusb = { vendor = "0529" }\nslots = 2\n'
     two = '[resources."example.com/b"]\nnic = {}\n[service]\nresync = "2h"\n'
     whole = loaded(one + two)
@@ -221,7 +221,7 @@ def test_the_hash_is_that_of_the_values(tmp_path: Path) -> None:
 
 
 def test_show_prints_each_value_with_its_file() -> None:
-    """Each value is shown with its file. A list of tables has one line for each table."""
+    """A list of tables has one line for each table."""
     configuration = loaded(f'{HEADER}\nusb = [{{ vendor = "0403" }}, {{}}]\nslots = 2\n[kubernetes]\nobserve = false')
     (file,) = configuration.files
     assert show(configuration).splitlines() == [

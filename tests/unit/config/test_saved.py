@@ -1,4 +1,4 @@
-"""Which files were saved since the service read them."""
+"""Which configuration files have changed since the service read them. A stamp stands for a file's state."""
 
 from __future__ import annotations
 

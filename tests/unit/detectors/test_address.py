@@ -1,4 +1,4 @@
-"""Which addresses count."""
+"""Which addresses of network interfaces count."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_each_key_matches_its_addresses(keys: dict[str, object], names: list[str
 
 
 def test_an_address_of_several_interfaces_is_one_address() -> None:
-    """CNI's plugin ptp gives the gateway's address to the interface of each pod. Other links have other fe80::1."""
+    """The CNI plugin ptp gives one gateway address to the interface of each pod. But fe80::1 differs on each link."""
     interfaces = [nic(f"veth{n}", number=n) for n in (11, 12)]
     gateway = [(name, "ipv4", "10.1.0.1", 32, "global", False) for name in ("veth11", "veth12", "eth0")]
     local = [(f"veth{n}", "ipv6", "fe80::1", 64, "link", False) for n in (11, 12)]
@@ -69,7 +69,7 @@ def test_an_address_of_several_interfaces_is_one_address() -> None:
 
 
 @pytest.mark.parametrize("name", ["eth\udcff", "b\udce9b\udce9", "\x07"])
-def test_names_are_compared_as_they_are_and_printed_as_printable(name: str) -> None:
+def test_names_are_compared_unchanged_and_printed_escaped(name: str) -> None:
     host = machine(pci_nic(name), routes(name), addresses((name, "ipv4", "192.0.2.7", 24, "global", False)))
     shown = printable(name)
     assert counted(host, "address", {"system": True}) == [f"{shown} 192.0.2.7/24"]
@@ -82,7 +82,7 @@ def test_attributes_are_those_of_the_interface() -> None:
     assert values(HOST, "address", "attributes.operstate")["eth1 198.51.100.4/28"] == "up"
 
 
-def test_without_addresses_it_is_absent_and_if_they_cannot_be_read_unknown() -> None:
+def test_no_addresses_are_absent_and_unreadable_addresses_unknown() -> None:
     assert isinstance(read(machine(addresses()), "address"), Absent)
     assert isinstance(read(machine(), "address"), Unknown)
 

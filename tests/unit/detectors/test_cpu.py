@@ -24,7 +24,7 @@ def test_one_device_has_all_measures() -> None:
 
 @pytest.mark.parametrize("missing", MEASURES)
 def test_a_measure_that_the_machine_does_not_report_is_unknown(missing: str) -> None:
-    """The value is not absent: the machine has processors, and a pod may need them."""
+    """The measure is not absent, because the machine has processors."""
     host = machine(processors(**{**MEASURES, missing: None}))
     assert {m for m in MEASURES if isinstance(read(host, "cpu", measure=m), Unknown)} == {missing}
     reading = read(host, "cpu", measure=missing)

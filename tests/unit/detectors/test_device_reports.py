@@ -1,4 +1,4 @@
-"""USB, PCI and udev devices as people reported them to similar tools. tests/reports.md lists the reports."""
+"""USB, PCI and udev devices that people reported to similar tools. tests/reports.md lists the reports."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_the_name_of_a_driver_that_is_not_its_modules_is_shown() -> None:
 
 
 def test_a_lost_card_that_cannot_be_read_lowers_nothing() -> None:
-    """The number stays as it was published. Cards that another key rules out are not concerned."""
+    """The count is unknown, unless another key rules the card out."""
     link = f"{pci_path('0000:af:00.0')}/current_link_width"
     lost = machine(DEAD, ALIVE, errors({link: "EIO"}))
     assert outcome(read(lost, "pci", {"class": "03", "attributes.current_link_width": "16"})) == "unknown"

@@ -25,7 +25,7 @@ def ata(name: str = "sda", place: int = 1, number: str = "8:0", **more: object) 
 
 
 def sas(*sizes: int, **more: object) -> list[Recording]:
-    """Returns a SAS disk for each size, all on one controller: sda, sdb, …"""
+    """A SAS disk for each size, all on one controller: sda, sdb, …"""
     return [
         disk(f"sd{chr(97 + n)}", SAS.format(n), size, number=f"8:{16 * n}", **more)  # type: ignore[arg-type]
         for n, size in enumerate(sizes)
@@ -66,7 +66,7 @@ def test_counts_whole_disks_only(parts: list[Recording], disks: list[str]) -> No
 
 @pytest.mark.parametrize("name", ["dm-0", "loop0"])
 def test_a_software_block_device_is_never_a_disk_in_a_partial_sys(name: str) -> None:
-    """Here /sys/block/dm-0 is a folder, as in some containers. Its path does not show that the device is virtual."""
+    """In some containers, /sys/block/dm-0 is a folder, so its path does not show that the device is virtual."""
     partial = files({f"/sys/block/{name}/size": "4096\n", f"/sys/block/{name}/removable": "0\n"})
     assert counted(machine(ata(), partial), "disk") == ["sda"]
     unreadable = errors({f"/sys/block/{name}": "EIO"})
@@ -132,7 +132,10 @@ GIB = 2**30
 
 
 def alike(*facts: tuple[str, str, int], wwid: str = PLACEHOLDER, serial: str = "ID_SCSI_SERIAL") -> list[Recording]:
-    """Returns SAS disks with one id. facts: serial number ("": none), model, GiB. serial: the property of udev."""
+    """SAS disks with one world-wide id.
+
+    facts: serial number ("": none), model and size in GiB of each disk. serial: udev's property with the number.
+    """
     return [
         disk(
             f"sd{chr(97 + n)}",
@@ -196,7 +199,7 @@ def test_a_disk_whose_driver_names_no_hardware_counts(name: str, disks: list[str
 
 
 def test_the_size_of_a_disk_is_that_of_any_path_that_has_one() -> None:
-    """The first path is on standby (ALUA): READ CAPACITY fails on it, and the kernel reports a size of 0."""
+    """The first path is on standby (ALUA). READ CAPACITY fails there, so the kernel reports a size of 0."""
     paths = sas(0, TB, TB, **ONE)
     assert values(machine(*paths), "disk", "size") == {"sda": TB}
     assert isinstance(read(machine(*paths, errors({f"{SAS.format(0)}/block/sda/size": "EIO"})), "disk"), Unknown)
@@ -291,7 +294,7 @@ DISTINCT = [
     ],
     ids=["hidden", "wwid", "holders", "holder", "device"],
 )
-def test_a_disk_that_may_be_another_path_makes_only_what_it_may_count_for_unknown(broken: Recording) -> None:
+def test_a_disk_that_may_be_another_path_makes_only_tables_that_it_may_match_unknown(broken: Recording) -> None:
     """sdb may be another path to sda or sdc. sdd is a SATA disk, so it has only one path."""
     host = machine(*DISTINCT, ata("sdd", 9, "8:48", rotational=True), broken)
     assert counted(host, "disk", {"transport": "sata"}) == ["sdd"]
@@ -301,7 +304,7 @@ def test_a_disk_that_may_be_another_path_makes_only_what_it_may_count_for_unknow
         assert isinstance(read(host, "disk", table), Unknown), table
 
 
-def test_whether_the_system_is_on_a_disk_is_unknown_if_it_is_on_one_in_doubt() -> None:
+def test_if_the_system_is_on_a_disk_in_doubt_other_disks_may_be_the_systems() -> None:
     """/ is on sdb, which may be another path to sda or sdc, and /boot is on sda."""
     system = mounts(("/", "8:16", "ext4", "/dev/sdb"), ("/boot", "8:0", "ext4", "/dev/sda"))
     by_device = values(machine(*DISTINCT, system, errors({f"{SAS.format(1)}/wwid": "EIO"})), "disk", "system")

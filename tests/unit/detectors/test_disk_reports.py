@@ -29,7 +29,7 @@ LOOP_SUBSYSTEM = merge(
 
 
 def units(*sizes: int) -> list[Recording]:
-    """Returns the disks of one UFS chip: one id, serial number and model for all."""
+    """The disks of one UFS chip, which all have the same id, serial number and model."""
     return [
         disk(
             f"sd{chr(97 + lun)}",
@@ -53,7 +53,7 @@ def lun(name: str, host: int, number: str) -> Recording:
 
 
 def behind_raid(*names: str, wwid: str = "eui.00193c0000000000", **properties: str) -> list[Recording]:
-    """Returns the disks of a RAID controller, which has no transport in /sys."""
+    """The disks of a RAID controller, which has no transport in /sys."""
     known = {"ID_SCSI_SERIAL": "00193c", **properties}
     of_device = {"wwid": wwid, "model": "DISK_6_0"} if wwid else {}
     return [
@@ -63,7 +63,7 @@ def behind_raid(*names: str, wwid: str = "eui.00193c0000000000", **properties: s
 
 
 def twice() -> list[Recording]:
-    """Returns a disk that a virtual machine has twice, on one SCSI host, and the device of multipathd."""
+    """A disk that a virtual machine has twice on one SCSI host, and multipathd's device on it."""
     at = "/sys/devices/pci0000:00/0000:00:01.1/virtio6/host0/target0:0:0/0:0:0:{0}"
     paths = [disk(f"sd{x}", at.format(n), number=f"8:{16 * n}", holders=["dm-0"]) for n, x in enumerate("ab")]
     return [*paths, stacked("dm-0", ["sda", "sdb"], dm=("mpatha", "mpath-0QEMU_QEMU_HARDDISK_disk1"))]
@@ -126,7 +126,7 @@ def test_disks_count_once_and_only_if_they_are_hardware(parts: list[Recording], 
 
 
 def test_a_longer_serial_number_than_virtio_reports_matches_nothing() -> None:
-    """virtio has room for 20 characters. The message contains the serial number that the disk has."""
+    """virtio reports at most 20 characters. The message contains the serial number that it reports."""
     host = machine(disk("vda", VIRTIO, bus="virtio", of_disk={"serial": "7286dfe6-7c44-4057-a"}))
     reading = read(host, "disk", {"serial": "7286dfe6-7c44-4057-a8f4-362cc1e7468c"})
     assert outcome(reading) == "absent"

@@ -14,7 +14,7 @@ from tests.support.readings import event_sources
         ("address", {"system": False}, "", "addresses links routes"),
         ("cpu", {}, "cpu", ""),
         ("disk", {}, "block", ""),
-        ("disk", {"system": False}, "block", "mounts swaps"),  # which decide which disks are the system's
+        ("disk", {"system": False}, "block", "mounts swaps"),  # they decide which disks are the system's
         ("filesystem", {}, "", "mounts"),
         ("memory", {}, "memory", "swaps"),
         ("nic", {}, "net", "links"),

@@ -1,4 +1,4 @@
-"""The administrator's programs: their output is read, and no process is left when a program ends, fails or hangs."""
+"""The detector exec: a program's output is read, and no process is left when the program ends, fails or hangs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def script(folder: Path, text: str, mode: int = 0o755) -> str:
 
 
 def read(*command: str, timeout: float = 20.0) -> Contribution:
-    """Returns the contribution. The process that reads it must end up without children and without new open files."""
+    """Reads the number in a forked process, in which no child and no new open file may be left."""
 
     def reading() -> Contribution | Absent | HostError:
         before = open_files()
@@ -53,7 +53,7 @@ def error(*command: str, timeout: float = 20.0, cause: Cause = Cause.PROGRAM_FAI
 
 
 def failure(*command: str, timeout: float = 20.0, cause: Cause = Cause.PROGRAM_FAILED) -> tuple[str, str]:
-    """The message of the error, and the text that only its reader may see."""
+    """The message of the error, and its private detail."""
     with pytest.raises(HostError) as raised:
         read(*command, timeout=timeout)
     assert raised.value.cause is cause
@@ -133,7 +133,7 @@ def test_a_program_whose_interpreter_another_user_owns_is_not_run(tmp_path: Path
 
 
 def sleeper(folder: Path) -> tuple[str, str]:
-    """Returns a command that sleeps for an hour, and the unique name of its process."""
+    """A command that sleeps for an hour, and the unique name of its process."""
     marker = f"sleeper-{folder.name}-{os.getpid()}"
     (folder / marker).symlink_to("/bin/sleep")
     return f"{folder / marker} 3600", marker
@@ -155,7 +155,7 @@ def test_a_program_that_does_not_end_is_killed(tmp_path: Path, text: str) -> Non
     "leave", ["{} &", "setsid -f {}", "setsid -f {} >/dev/null 2>&1", "(setsid -f sh -c '{}' &) &"]
 )
 def test_children_that_it_leaves_are_killed_and_do_not_delay_the_reading(tmp_path: Path, leave: str) -> None:
-    """Some children hold the program's pipe open. Daemons leave its session and its process group."""
+    """Some children keep the program's output open. Daemons leave the program's session and process group."""
     sleep, marker = sleeper(tmp_path)
     output = read(script(tmp_path, f"{leave.format(sleep)}\nhead -c 30000 /dev/zero | tr '\\0' x >&2\necho 12"))
     assert (output.amount, output.detail) == (12, "x" * 500 + "…")
@@ -166,10 +166,10 @@ def test_children_that_it_leaves_are_killed_and_do_not_delay_the_reading(tmp_pat
 def test_a_failure_in_the_services_sandbox_names_the_sandbox(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sandboxed: bool
 ) -> None:
-    make_reachable(tmp_path)  # otherwise the error says that the service cannot read the program
+    make_reachable(tmp_path)  # otherwise the error would be that the service cannot read the program
     (tmp_path / "status").write_text(f"Seccomp:\t0\nNoNewPrivs:\t{int(sandboxed)}\n")
     monkeypatch.setattr(sandbox, "_STATUS", str(tmp_path / "status"))
-    for failure in ("exit 1", "kill -TRAP $$"):  # TRAP: as of a compiler that may not make its code executable
+    for failure in ("exit 1", "kill -TRAP $$"):  # SIGTRAP ends a JIT compiler that may not make its code executable
         assert ("it ran in the sandbox of capacityd.service: see /usr" in error(script(tmp_path, failure))) is sandboxed
 
 

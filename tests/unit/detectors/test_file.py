@@ -1,4 +1,4 @@
-"""A number in a file that another program writes. The file may be old, incomplete, wrong or missing."""
+"""The detector file: a number in a file, which may be old, incomplete, wrong or missing."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_file_that_is_no_text_may_have_the_key(tmp_path: Path, raw: bytes) -> 
         ("max", "/capacity max: not a whole number from 0 up (13 characters)"),
     ],
 )
-def test_a_doubled_key_and_one_without_a_number_are_unknown(tmp_path: Path, key: str, reason: str) -> None:
+def test_a_repeated_key_and_a_key_without_a_number_are_unknown(tmp_path: Path, key: str, reason: str) -> None:
     (tmp_path / "capacity").write_text(PAIRS)
     with pytest.raises(HostError) as raised:
         DETECTOR.read(LiveHost(), {"path": str(tmp_path / "capacity"), "key": key, "max_age": None})
@@ -179,7 +179,7 @@ def test_a_link_of_another_user_is_not_followed(tmp_path: Path) -> None:
 def test_there_is_no_advice_about_what_another_users_link_leads_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the sandbox, an error names the folder above the file that denies access, and its mode."""
+    """Otherwise an error in the sandbox would name the folder that denies access, and its mode."""
     (tmp_path / "status").write_text("NoNewPrivs:\t1\n")
     monkeypatch.setattr(sandbox, "_STATUS", str(tmp_path / "status"))
     (tmp_path / "secret").mkdir(mode=0o600)

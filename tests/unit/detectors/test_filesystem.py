@@ -23,7 +23,7 @@ GIB = "GiB"
 
 
 def table(*lines: str, **sizes: int) -> Recording:
-    """A mount table, as mount_table() makes it. sizes: GiB by mount point; "_" is "/"."""
+    """A mount table of these lines. sizes: the sizes in GiB, by mount point with "_" in place of "/"."""
     bytes_ = {name.replace("_", "/"): size << 30 for name, size in sizes.items()}
     return merge(mount_table(*lines), {"filesystem_sizes": bytes_})
 
@@ -127,12 +127,12 @@ def test_each_mount_point_is_listed_once_unescaped(lines: list[str], mount: dict
 
 
 def test_a_file_system_with_two_mount_points_is_one_device() -> None:
-    """The shorter mount point is its name. Either makes it the system's. The superblock makes it read-only."""
+    """The shorter mount point is its name. If one of the mount points is the system's, the file system is."""
     made = machine(table("8:1 / /longer ext4 /dev/sda1 rw,ro", "8:1 / /usr ext4 /dev/sda1 rw", _longer=3))
     assert values(made, "filesystem", "mount") == {"/usr": ("/usr", "/longer")}
     assert values(made, "filesystem", "system") == {"/usr": True}
     assert values(made, "filesystem", "read_only") == {"/usr": True}
-    assert values(made, "filesystem", "size") == {"/usr": 3 << 30}, "by the mount point that can be measured"
+    assert values(made, "filesystem", "size") == {"/usr": 3 << 30}, "one of the mount points can be measured"
     last = machine(table("8:1 / /efi vfat /dev/sda1 rw", "8:1 / /b vfat /dev/sda1 rw"))
     assert values(last, "filesystem", "system") == {"/b": True}
 
@@ -142,7 +142,7 @@ def test_sizes_add_up_and_none_counts_twice() -> None:
 
 
 def test_the_service_reads_the_same_in_its_sandbox() -> None:
-    """ProtectHome=tmpfs with BindReadOnlyPaths=/home, PrivateTmp and ProtectSystem bind-mount parts of /."""
+    """The sandbox bind-mounts parts of / (ProtectHome=tmpfs with BindReadOnlyPaths=/home, PrivateTmp, ...)."""
     sizes = {"_": 50, "_srv_data": 100}
     bind_mounts = [
         "0:30 / /home tmpfs tmpfs ro",
@@ -159,7 +159,7 @@ def test_the_service_reads_the_same_in_its_sandbox() -> None:
 
 
 def test_a_network_file_system_is_measured_only_if_it_may_count() -> None:
-    """If its server is gone, statvfs hangs."""
+    """statvfs would hang if the server of the file system is gone."""
     broken = machine(WORLD, {"unknown": {"filesystem_sizes /mnt/nfs": ["ETIMEDOUT", "did not respond within 5 s"]}})
     assert quantity(broken, "filesystem", {"system": False}, measure="size", unit=GIB) == 301
     reading = read(broken, "filesystem", {"kind": "network", "type": "nfs4"}, measure="size", unit=GIB)
@@ -259,7 +259,7 @@ DATA_UNIT = "[Mount]\nWhat={}\nWhere=/srv/data\nType={}\n"
 
 
 def idle(source: str = "systemd-1", what: str = "", type_: str = "") -> RecordedHost:
-    """Returns a machine whose /srv/data is not mounted yet. what, type_: of its unit; "": it has none."""
+    """A machine with an automount at /srv/data that is not mounted yet. what, type_: in its unit. "": without unit."""
     unit = {"/run/systemd/generator/srv-data.mount": DATA_UNIT.format(what, type_)} if what else {}
     return machine(merge(table(ROOT, IDLE.format(source), BINFMT, _=50), {"files": unit}))
 
@@ -317,7 +317,7 @@ def test_a_kernel_interface_has_no_size() -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
 def test_a_file_system_below_a_closed_folder_is_the_sandboxs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Root in a shell may enter the folder; the service, which has no capabilities, may not."""
+    """Root in a shell may enter the folder. The service may not, because it has no capabilities."""
     make_reachable(tmp_path)
     closed = tmp_path / "closed"
     (closed / "mounted").mkdir(parents=True)

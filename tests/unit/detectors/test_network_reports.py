@@ -1,4 +1,4 @@
-"""What people reported about network interfaces and addresses elsewhere: tests/reports.md names each report."""
+"""Network interfaces and addresses that people reported to other tools. tests/reports.md lists the reports."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ PORTS = merge(
 
 
 def tmfifo() -> Recording:
-    """Returns the link of a BlueField card to the machine that it is in."""
+    """The link of a BlueField card to the machine that it is in."""
     parent = "/sys/devices/platform/MLNXBF01:00"
     interface = below(f"{parent}/virtio1", "virtio", "virtio_net", "tmfifo_net0", number=6)
     return merge(hardware(parent, "platform", "mlxbf-tmfifo"), interface)
 
 
 def azure() -> Recording:
-    """Returns a Hyper-V interface, and the card's virtual function below it, which has no physical function here."""
+    """A Hyper-V interface, and below it a card's virtual function, whose physical function is not on this machine."""
     vmbus = "/sys/devices/LNXSYSTM:00/ACPI0004:00/VMBUS:00/000d3a"
     upper = below(vmbus, "vmbus", "hv_netvsc", "eth0", lower=["enP1s1"], speed="50000")
     return merge(upper, pci_nic("enP1s1", "0001:00:02.0", vendor="15b3", master="eth0", speed="50000", number=3))
 
 
 def mana() -> Recording:
-    """Returns two interfaces of Hyper-V. Below them are the two ports of one PCI function."""
+    """Two interfaces of Hyper-V. Below them are the two ports of one PCI function."""
     vmbus = "/sys/devices/LNXSYSTM:00/ACPI0004:00/VMBUS:00"
     upper = [below(f"{vmbus}/00{n}", "vmbus", "hv_netvsc", f"eth{n}", lower=[f"vf{n}"], number=2 + n) for n in (0, 1)]
     function = pci_nic("vf0", "7870:00:00.0", "1414", "00ba", "mana", master="eth0", number=4)
@@ -49,7 +49,7 @@ def mana() -> Recording:
 
 
 def virtio_card(name: str, address: str, physfn: str | None = None) -> Recording:
-    """Returns a virtio interface whose PCI function may be a virtual one."""
+    """A virtio interface whose PCI function may be a virtual one."""
     card = pci_function(address, "1af4", "1000", "020000", "virtio-pci", physfn=physfn)
     function = int(address[-1])
     path = f"{pci_path(address)}/virtio{function}"
@@ -231,7 +231,7 @@ def test_a_name_that_only_udev_gives_to_an_interface_has_a_hint() -> None:
 
 
 def test_an_interface_with_another_name_is_absent_and_not_zero() -> None:
-    """An update may rename an interface."""
+    """The name in the configuration may be wrong since an update has renamed the interface."""
     reading = read(machine(pci_nic("enp0s3")), "nic", {"name": "eth0"})
     assert isinstance(reading, Absent)
     assert [(r.device, r.reason) for r in reading.rejections] == [("enp0s3", 'name is "enp0s3", wanted eth0')]
@@ -266,7 +266,7 @@ def test_a_virtual_function_in_a_pods_namespace_still_counts_as_a_pci_function()
 
 
 def test_the_speed_of_a_bond_is_that_of_its_active_members_now() -> None:
-    """The switch aggregates only one of two members."""
+    """Only one of the two members is active, because the switch aggregates only one."""
     host = machine(TWO, nic("bond0", bond=("802.3ad", ["eth0", "eth1"]), speed="10000", number=9))
     assert quantity(host, "nic", {"kind": "bond"}, measure="speed", unit=GBIT) == 10
     assert quantity(host, "nic", {"kind": "bond"}, measure="max_speed", unit=GBIT) == 20
@@ -274,7 +274,7 @@ def test_the_speed_of_a_bond_is_that_of_its_active_members_now() -> None:
 
 @pytest.mark.parametrize("tunnel", ["wg0", "dummy0"])
 def test_a_default_route_that_ends_in_no_port_makes_the_free_ports_unknown(tunnel: str) -> None:
-    """A VPN of the machine, or a route to nowhere that only exists because a program needs a default route."""
+    """The route leads into a VPN, or nowhere: some programs only need a default route to exist."""
     host = machine(TWO, nic(tunnel, number=20), routes(tunnel))
     reading = read(host, "nic", {"system": False})
     assert isinstance(reading, Unknown)

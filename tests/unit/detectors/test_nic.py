@@ -40,7 +40,7 @@ def bond(mode: str, *members: str, speed: str | None = "20000") -> Recording:
 
 
 def attribute(name: str, text: str) -> Recording:
-    """Returns a PCI card with an extra attribute."""
+    """A PCI card with an extra attribute."""
     return pci_nic(attributes={name: f"{text}\n"})
 
 
@@ -50,14 +50,14 @@ def usb_gadget(vendor: str, product: str, maker: str | None = None) -> Recording
 
 
 def hardware(path: str, bus: str, driver: str | None = None) -> Recording:
-    """Returns a device on a bus."""
+    """A device on a bus."""
     tree = Tree()
     tree.device(path, bus, driver, [])
     return tree.recording()
 
 
 def below(path: str, bus: str, driver: str | None = None, name: str = "eth0", **more: Any) -> Recording:
-    """Returns an interface of a device on a bus. more: arguments of nic()."""
+    """An interface of a device on a bus. more: further arguments of nic()."""
     return merge(hardware(path, bus, driver), nic(name, path, **more))
 
 
@@ -66,7 +66,7 @@ def on_bus(bus: str, **more: Any) -> Recording:
 
 
 def vdpa(parent: str, at: str = "", driver: str = "mlx5_core", name: str = "eth0", **more: Any) -> Recording:
-    """Returns a virtio interface of a network card: virtio_vdpa. at: devices between the card's function and virtio."""
+    """A virtio interface of a network card: virtio_vdpa. at: devices between the card's function and virtio."""
     above = f"{pci_path(parent)}{at}"
     interface = below(f"{above}/virtio4", "virtio", "virtio_net", name, speed="-1", number=8)
     between = hardware(above, "vdpa", "virtio_vdpa") if at else {}
@@ -79,7 +79,7 @@ def simulated_vdpa() -> Recording:
 
 
 def child(name: str, number: int, parent: int, **more: Any) -> Recording:
-    """Returns a child of the IPoIB interface of PCI card 0000:01:00.0. number, parent: numbers of the interfaces."""
+    """A child of an IPoIB interface of the PCI card 0000:01:00.0. number, parent: the numbers of both interfaces."""
     return nic(name, pci_path("0000:01:00.0"), number=number, attributes={"iflink": f"{parent}\n", **IB}, **more)
 
 
@@ -138,7 +138,7 @@ KINDS = [
 ]
 
 
-def test_an_interface_on_a_bus_that_is_not_known_may_be_a_port() -> None:
+def test_an_interface_on_an_unknown_bus_may_be_a_port() -> None:
     host = machine(on_bus("newbus"))
     reading = read(host, "nic")
     assert isinstance(reading, Unknown)
@@ -161,7 +161,7 @@ def test_bonding_masters_is_a_file_and_not_an_interface() -> None:
 
 
 def test_the_ports_of_an_internal_switch_count_and_its_conduit_does_not() -> None:
-    """All traffic of the ports goes through the conduit (Documentation/networking/dsa/dsa.rst)."""
+    """The conduit carries the traffic of all ports (Documentation/networking/dsa/dsa.rst in the kernel)."""
     soc = "/sys/devices/platform/soc/1b100000.ethernet"
     place = f"{soc}/mdio_bus/mdio-bus/mdio-bus:1f"
     ports = [nic(f"lan{n}", place, devtype="dsa", lower=["eth0"], link_speeds=[GBIT]) for n in range(4)]
@@ -223,7 +223,7 @@ def test_speed_is_the_negotiated_one_and_max_speed_the_best_link_mode() -> None:
 
 
 def enic(name: str, **more: Any) -> Recording:
-    """Returns an interface whose driver names one link mode, which is not that of its link."""
+    """An interface whose driver names one link mode. The speed of its link is another one."""
     address = f"0000:0a:00.{name[-1]}"
     return pci_nic(name, address, link_speeds=[10 * GBIT], **{"speed": "40000", "number": int(name[-1]), **more})
 
@@ -317,7 +317,7 @@ def test_the_systems_interfaces_carry_the_default_route(network: Recording, syst
 
 
 def tunnel(name: str, to: int, interface: str | None, kind: str = "gre", **more: Any) -> Recording:
-    """Returns a software interface that uses another one. to, interface: its number and name; None: not known."""
+    """A software interface that uses another one. to, interface: the other's number and name (None: unknown)."""
     linked = {"linked_interfaces": {name: interface}} if interface is not None else {}
     return merge(nic(name, number=30, link_kind=kind, attributes={"iflink": f"{to}\n"}, **more), linked)
 

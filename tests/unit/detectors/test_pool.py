@@ -1,4 +1,4 @@
-"""How many addresses of a range pods can use."""
+"""The detector pool: how many addresses of a range pods can use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs and files as people reported them to similar tools. tests/reports.md lists the reports."""
+"""Programs and files that people reported to similar tools. tests/reports.md lists the reports."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_an_unreadable_program_is_not_called_empty(tmp_path: Path) -> None:
 
 
 def test_a_program_gets_neither_home_nor_locale(tmp_path: Path) -> None:
-    """Neither HOME nor the locale of a login shell."""
+    """A login shell would set both."""
     names = 'env -u PWD -u SHLVL -u _ | cut -d= -f1 | sort | tr "\\n" " "'
     assert read(script(tmp_path, f'{names} | grep -qx "LANG PATH " && echo 4')).amount == 4
 

@@ -1,4 +1,4 @@
-"""A number that the configuration sets."""
+"""The detector static: a number in the configuration."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def node(
     attributes: Mapping[str, str] | None = None,
     subsystem: str = "tty",
 ) -> Recording:
-    """Returns a serial port, or another device of a class that has a node."""
+    """A serial port, or another device of a class whose devices have a node in /dev."""
     path, tree = f"/sys/devices/platform/serial/{subsystem}/{name}", Tree()
     tree.attributes(path, {"uevent": f"MAJOR=188\nMINOR=0\nDEVNAME={name}\n", **(attributes or {})})
     tree.link(f"{path}/subsystem", f"/sys/class/{subsystem}")
@@ -150,7 +150,7 @@ def test_a_subsystem_that_cannot_be_listed_is_unknown_and_the_others_are_not() -
 
 
 def test_another_name_of_a_subsystem_has_no_devices_of_its_own() -> None:
-    """The class i2c-adapter contains links to devices of bus i2c (class_compat_register in drivers/base/class.c)."""
+    """The class i2c-adapter contains only links to devices of the bus i2c (class_compat_register() in the kernel)."""
     alias = {"links": {"/sys/class/dfl-alias/dfl_dev.0": "../../devices/platform/dfl_dev.0"}}
     host = machine(on_bus("dfl_dev.0", "afu"), alias)
     names = [entry.device.name for entry in list_devices(host, device_detector("udev")).entries]

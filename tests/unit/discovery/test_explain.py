@@ -1,4 +1,4 @@
-"""probe --explain prints the rule that excluded a device, and what to fix."""
+"""`probe --explain` prints which rule has excluded a device, and what can be done."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def explanation(written: str, host: Host) -> Explanation:
 
 
 def output(folder: Path, written: str, recorded: dict[str, Any], capsys: pytest.CaptureFixture[str], *more: str) -> str:
-    """Returns the output of `probe --explain` on a recorded machine."""
+    """The output of `probe --explain` on a recorded machine."""
     (folder / "m.json").write_text(json.dumps(recorded))
     (folder / "c.toml").write_text(f"{HEADER}\n{written}\n")
     run(["probe", "--explain", "--machine", str(folder / "m.json"), "--config", str(folder / "c.toml"), *more])
@@ -142,7 +142,7 @@ def test_a_probable_mistake_has_a_hint(written: str, hint: str) -> None:
     assert hints == ((hint,) if hint else ())
 
 
-def test_what_a_recording_lacks_is_no_fault_of_a_device() -> None:
+def test_a_part_that_a_recording_lacks_is_not_shown_as_a_devices_fault() -> None:
     why = explanation('when = { path = "/etc/seats" }\nusb = {}', machine())
     assert why.advice == "run it on the recorded machine: a recording contains only the files that detectors read"
 
@@ -156,7 +156,7 @@ def test_many_devices_are_grouped(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize(("cause", "advised"), [(cause, cause in (Cause.TIMEOUT, Cause.HANGING)) for cause in Cause])
-def test_only_what_may_hang_has_advice_without_an_explanation(cause: Cause, advised: bool) -> None:
+def test_without_explain_only_a_hanging_detector_has_advice(cause: Cause, advised: bool) -> None:
     (resource,) = loaded(f"{HEADER}\n{FTDI}").require().resources
     assert [label for label, _ in _details(resource, Unknown("why", cause))] == ["advice"] * advised
 

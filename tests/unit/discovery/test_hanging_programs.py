@@ -1,4 +1,4 @@
-"""A program hangs in the kernel, and no signal ends it: no pass starts another, and the message has its timeout."""
+"""If a program hangs in the kernel so that no signal ends it, later passes do not start it again."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ kill_children(time.monotonic() + 20)
     [
         ("exec stat POINT/x", "/bin/sh did not end within 0.5 s"),
         ("exec setsid -w env -i stat POINT/x < /dev/null", "/bin/sh did not end within 0.5 s"),
-        ("POINT/x", "the detector exec did not end within 0.5 s"),  # the argument is looked at before the program runs
+        ("POINT/x", "the detector exec did not end within 0.5 s"),  # hangs when the detector looks at the argument
     ],
 )
 def test_a_program_that_hangs_is_not_started_again_while_it_lives(command: str, message: str) -> None:
-    """Also if it has started what hangs, whatever that has inherited."""
+    """A child of the program may hang too, without anything inherited from the program."""
     arguments = [command] if command == "POINT/x" else ["-c", command]
     (first, left), (second, left_later) = json.loads(run_alone("true", PASSES, "/bin/sh", *arguments))
     assert first == message

@@ -1,4 +1,4 @@
-"""Hardware that reports nonsense, fails or disappears causes no crash, no raw text and no smaller quantity."""
+"""Hardware that reports nonsense, fails or disappears causes no crash, no unsafe output and no smaller quantity."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_any_file_content_gives_a_reading_that_is_safe_to_print(
     ids=range(15),
 )
 def test_a_device_that_disappears_counts_completely_or_not_at_all(wanted: Resource, gone: str) -> None:
-    """A hub that disappears during a reading must not count as a device, and a virtual function not as a card."""
+    """While a device disappears, a hub must not count as another device, nor a virtual function as a card."""
     (device,) = (path for path in DEVICES if path.endswith(gone))
     before, later = RecordedHost(WORLD), RecordedHost(_without(device))
     expected = [outcome(read_resource(wanted, host, "node")) for host in (before, later)]
@@ -115,7 +115,7 @@ def test_no_fallback_is_suggested_for_a_device_that_has_disappeared(fallback: in
 
 
 class _Disappearing:
-    """A double of a host that loses a device after some calls. Real hardware does not disappear on cue."""
+    """A test double of a host that loses a device after some calls."""
 
     def __init__(self, before: RecordedHost, later: RecordedHost, after: int) -> None:
         self._before, self._later, self.left = before, later, after
@@ -134,7 +134,7 @@ def _world(contents: Mapping[str, str], missing: Sequence[str]) -> dict[str, Any
 
 
 def _without(device: str) -> dict[str, Any]:
-    """Returns the machine without a device, the paths below the device, and all links to them."""
+    """The machine without a device, the paths below the device, and all links to them."""
 
     def stays(path: str) -> bool:
         return path != device and not path.startswith(f"{device}/")

@@ -1,4 +1,4 @@
-"""Whether a device matches, in Kleene's three-valued logic. The tests try every value that an unknown may have."""
+"""Whether a device matches, in Kleene's three-valued logic: yes, no, or unknown if a value could not be read."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RANK = (False, None, True).index
 
 @pytest.mark.parametrize(("a", "b"), [*product((False, None, True), repeat=2)])
 def test_tables_and_exceptions_follow_kleenes_logic(a: bool | None, b: bool | None) -> None:
-    """A device matches if it passes all keys of any table, and matches no table under `except`."""
+    """A device matches if it passes all keys of one table, and matches no table under `except`."""
     read = reader({"a": a, "b": b})
     assert match_all(table("a", "b").tests, read).matches is min(a, b, key=RANK)
     assert match_device([table("a"), table("b")], [], read).matches is max(a, b, key=RANK)
@@ -82,10 +82,10 @@ def test_nothing_is_read_after_the_first_mismatch() -> None:
 @pytest.mark.parametrize(
     ("possible", "matches"), [(("no", "other"), False), (("no", "yes"), None), (("yes",), None), ((), None)]
 )
-def test_a_value_that_may_be_one_of_a_few_fails_a_test_that_none_of_them_passes(
+def test_an_unknown_value_fails_a_test_that_no_possible_value_passes(
     possible: tuple[str, ...], matches: bool | None
 ) -> None:
-    """If no possible value passes the test, the device fails the test."""
+    """possible: the values that the unknown value may have."""
 
     def read(key: str) -> Value:
         raise AmbiguousValue(HostError("can't be read"), possible)

@@ -1,4 +1,4 @@
-"""What a device says is in no reading of a pass, whichever file or property says it."""
+"""No text from a file or a property of a device appears in a reading of a pass."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MARKER = "sEcReT7MaRkEr"
 
 
 def public(wanted: Resource, host: RecordedHost) -> str:
-    """The part of a reading that leaves the fork, and what remains of it on the Node and in `status`."""
+    """The parts of a reading that leave the detector's process, and appear on the Node or in `status`."""
     reading = read_resource(wanted, host, "node")
     return json.dumps([encode_variant(reading), encode_variant(without_details(reading))])
 

@@ -40,7 +40,7 @@ GIB, MBITS = "GiB", "Mbit/s"
 
 
 def disks(sizes: Sequence[int]) -> RecordedHost:
-    """Returns a machine with one disk for each size. sizes: in sectors."""
+    """A machine with one disk for each size. sizes: in sectors."""
     return machine(
         *(disk(f"sd{n}", f"/sys/devices/platform/d{n}", s * 512, number=f"8:{n}") for n, s in enumerate(sizes))
     )
@@ -57,7 +57,7 @@ def disks(sizes: Sequence[int]) -> RecordedHost:
     ),
 )
 def test_quantity_is_exact(sectors: list[int], reduce: str, unit: str, slots: int, reserve: Reserve) -> None:
-    """floor(reduce(measure x slots) - reserve), at least 0, in the resource's unit."""
+    """The quantity is floor(reduce(measure x slots) - reserve) in the resource's unit, and at least 0."""
     more = {"measure": "size", "unit": unit, "reduce": reduce, "slots": slots, "reserve": reserve}
     reading = read(disks(sectors), "disk", **more)
     shares = [Fraction(s * 512 * slots, SIZE[unit]) for s in sectors]
@@ -107,7 +107,7 @@ def test_fallback_replaces_a_missing_measure_only() -> None:
     assert isinstance(read(broken, "nic", {"vendor": "8086"}, measure="speed", unit=MBITS, fallback=10**9), Unknown)
 
 
-def test_absent_says_whether_there_are_such_devices() -> None:
+def test_the_reason_for_absent_says_whether_there_are_devices_of_the_detector() -> None:
     host = machine(usb_device("1-1", serial="A17"), usb_device("1-2", "0529", serial="B03"), usb_hub("1-3"))
     wanted = resource("usb", {"vendor": "0529"}, excepts=({"serial": "B03"},))
     assert read_resource(wanted, host, "n1") == Absent("none of 3 usb devices matches")
@@ -168,8 +168,8 @@ def test_when_decides_whether_a_resource_applies(when: dict[str, str], applies: 
 
 
 @pytest.mark.parametrize(("texts", "name"), [(("gpu-1",), None), (("*",), None), (("gpu-1",), "gpu-1")])
-def test_the_nodes_name_is_unknown_until_somebody_says_it(texts: tuple[str, ...], name: str | None) -> None:
-    """The host name of this machine is gpu-1, too, but the Node may have another one."""
+def test_the_nodes_name_is_not_taken_from_the_host_name(texts: tuple[str, ...], name: str | None) -> None:
+    """The host name of this machine is gpu-1 too, but the Node may have another name."""
     tests = (KeyMatcher("node_name", tuple(map(GlobMatcher, texts)), texts[0]),)
     reading = read_resource(resource("usb", when=tests), machine(MACHINE_FACTS, usb_device()), name)
     assert isinstance(reading, Quantity if name else Unknown)

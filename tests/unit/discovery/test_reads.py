@@ -1,4 +1,4 @@
-"""A probe reads only what the configuration needs, and no file that blocks the reader, or changes or wakes hardware."""
+"""A probe reads only the files that the configuration needs, and none that hangs, changes or wakes hardware."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ ADDRESSES: Recording = {"addresses": [["eth2", "ipv4", f"192.0.2.{n}", 24, "glob
 
 
 def recorder(*parts: Recording) -> MagicMock:
-    """Returns a host that records the calls of its methods."""
+    """A host that notes the calls of its methods."""
     return MagicMock(wraps=RecordedHost(merge(*parts)))
 
 
 def calls(host: MagicMock) -> list[tuple[str, str]]:
-    """Returns the method and the first argument of each call."""
+    """The method and the first argument of each call."""
     return [(name, str(arguments[0]) if arguments else "") for name, arguments, _ in host.mock_calls]
 
 
@@ -55,7 +55,7 @@ def test_only_the_configured_keys_are_read(wanted: Resource, files: set[str]) ->
 
 @pytest.mark.parametrize("detector", device_detectors(), ids=lambda detector: detector.name)
 def test_no_harmful_file_is_read(detector: DeviceDetector) -> None:
-    """All keys of all devices are read, as by the command `devices`."""
+    """The command `devices` reads all keys of all devices."""
     host = recorder(WORLD, ADDRESSES)
     assert list_devices(host, detector)
     read = {path for what, path in calls(host) if what in ("text", "lines", "read_file")}

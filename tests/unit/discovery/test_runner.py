@@ -48,7 +48,7 @@ READ: dict[str, Reading] = {
 
 @pytest.fixture
 def double(monkeypatch: pytest.MonkeyPatch) -> Double:
-    """Yields a function that makes a detector "double" from an action, and returns a resource of this detector."""
+    """A function that makes a detector named "double" from an action, and returns a resource of this detector."""
 
     def make(action: Callable[[], Any]) -> Resource:
         def read(_: Host, __: Mapping[str, object]) -> Contribution:
@@ -63,7 +63,7 @@ def double(monkeypatch: pytest.MonkeyPatch) -> Double:
 
 
 def readings(*resources: Resource, host: Host = HOST, **more: Any) -> dict[str, Reading]:
-    """Returns the readings. The process that takes them must end up without children and without new open files."""
+    """Takes the readings in a forked process, in which no child and no new open file may be left."""
 
     def run_pass() -> dict[str, Reading]:
         before = open_files()
@@ -138,11 +138,11 @@ def test_a_detector_that_runs_for_ever_is_killed(double: Double, monkeypatch: py
 def test_a_detector_that_cannot_be_killed_delays_no_pass_and_is_not_started_again(
     double: Double, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Here no signal is sent, so the detector stays, as in an uninterruptible sleep. The service becomes its parent."""
+    """The test disables the kill, so the detector stays, as in an uninterruptible sleep, and is left to the service."""
     config = Config((GOOD[0], double(wait_for_ever), GOOD[1]))
 
     def run_pass() -> dict[str, Reading]:
-        """Does not use forked(), which would wait for the detector that stays."""
+        """Runs a pass without forked(), which would wait for the detector."""
         pid = os.fork()
         if pid == 0:
             (tmp_path / "found").write_bytes(pickle.dumps(probe(config, HOST, "node")))
@@ -229,7 +229,7 @@ def test_a_reading_larger_than_the_pipe_arrives_complete() -> None:
 
 
 def runs(folder: Path, *texts: str, timeout: float = 20.0) -> Resource:
-    """Returns a resource with a table for each text. Each table runs its text as a shell script."""
+    """A resource with a table for each text, which runs the text as a shell script."""
     tables = []
     for number, text in enumerate(texts):
         path = folder / f"program{number}"
@@ -262,7 +262,7 @@ def test_programs_of_a_killed_detector_are_killed(tmp_path: Path) -> None:
 
 
 def test_a_program_may_reserve_much_address_space(tmp_path: Path) -> None:
-    """Go and Java reserve address space. The limit applies only to private, writable memory."""
+    """Go and Java do so. The limit applies only to private, writable memory."""
     reserves = "import mmap; mmap.mmap(-1, 1 << 33, prot=mmap.PROT_READ); print(5)"
     by_resource = readings(runs(tmp_path, f"exec {sys.executable} -c '{reserves}'"), host=LiveHost())
     assert isinstance(by_resource["example.com/program"], Quantity)
@@ -314,8 +314,10 @@ def test_an_interrupted_probe_leaves_no_child_and_no_open_file(double: Double, m
     forked(run_pass)
 
 
-def test_the_time_that_a_detector_runs_does_not_count(double: Double, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The detector ends when its busy time is read, which happens only after its first deadline."""
+def test_processor_time_does_not_count_toward_a_detectors_deadline(
+    double: Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The busy time is read only after the first deadline. The detector ends at that moment."""
     reader, writer = os.pipe()
 
     def always(_: int) -> float:
@@ -333,7 +335,7 @@ def test_the_time_that_a_detector_runs_does_not_count(double: Double, monkeypatc
 def test_a_detector_that_never_ends_is_killed_although_it_runs(
     double: Double, monkeypatch: pytest.MonkeyPatch, settings: dict[str, SettingValue]
 ) -> None:
-    """The limit is MAX_BUSY, or the timeout setting if the detector has one."""
+    """The limit is the setting `timeout`, or MAX_BUSY if the detector has no such setting."""
     if settings:
         monkeypatch.setattr(child, "_TIMEOUT_MARGIN", -1.0)
     else:

@@ -1,4 +1,4 @@
-"""If a path cannot be read, the reading stays the same or becomes unknown. Its quantity never becomes smaller."""
+"""If a path cannot be read, a reading stays the same or becomes unknown. Its quantity never becomes smaller."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ ERRORS = ("EACCES", "EIO")
 
 
 class Places(dict[str, str]):
-    """The errors of a recording. asked: the paths for which the host looked up an error."""
+    """The errors of a recording. It notes in `asked` the paths for which the host has looked for an error."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ class Places(dict[str, str]):
 @pytest.mark.slow
 @pytest.mark.parametrize("wanted", RESOURCES, ids=range(len(RESOURCES)))
 def test_one_unreadable_path_never_makes_a_quantity_smaller_or_absent(wanted: Resource) -> None:
-    """Each file, link and folder that the detector reads fails once, alone."""
+    """Each file, link and folder that the detector reads is made unreadable once, alone."""
     host, errors = RecordedHost(WORLD), Places()
     host._errors = errors
     whole = read_resource(wanted, host, "node")

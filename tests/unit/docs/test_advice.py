@@ -1,4 +1,4 @@
-"""Pages that advise what people who met a problem with other tools had to find out."""
+"""The pages contain advice on problems for which people with other tools had to find the solution themselves."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ PAGE = ROOT / "docs/files-and-programs.md"
 
 
 def run(folder: Path, nvidia_smi: str) -> tuple[int, str]:
-    """Runs the page's script. Returns its status and what the file then contains; it contained "7" before."""
+    """Runs the page's script on a file with "7". Returns the exit status and the file's content afterwards."""
     (script,) = (block.text for block in blocks(PAGE.read_text()) if block.name == "/usr/local/sbin/gpu-memory")
     (folder / "nvidia-smi").write_text(f"#!/bin/sh\n{nvidia_smi}\n")
     (folder / "nvidia-smi").chmod(0o755)
@@ -32,7 +32,7 @@ def test_the_memory_of_all_gpus_is_added(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("nvidia_smi", ["echo No devices were found", "exit 9", r"printf '81559\n[N/A]\n'", "true"])
-def test_no_number_changes_nothing(tmp_path: Path, nvidia_smi: str) -> None:
+def test_without_a_number_the_file_stays_as_it_is(tmp_path: Path, nvidia_smi: str) -> None:
     status, content = run(tmp_path, nvidia_smi)
     assert status != 0
     assert content == "7\n"

@@ -1,4 +1,4 @@
-"""The exit status and the last line of a lane, which CI relies on."""
+"""The exit status and the last line of a lane. A lane is a part of the tests that CI runs as one job (tests/lanes)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_flaky_test_passes_and_is_named(run: Run) -> None:
     assert any(re.fullmatch("flaky: .*test_three.py::test_fails_once", line) for line in lines)
 
 
-def test_a_failure_is_one(run: Run, tmp_path: Path) -> None:
+def test_a_failing_test_makes_the_lane_fail(run: Run, tmp_path: Path) -> None:
     (tmp_path / "fails").touch()
     status, lines = run()
     assert (status, lines[-1]) == (1, "3 passed, 1 failed")
@@ -59,12 +59,12 @@ def test_a_failure_is_one(run: Run, tmp_path: Path) -> None:
     assert any(re.fullmatch("FAILED .*test_three.py::test_fails", line) for line in lines)
 
 
-def test_a_tool_that_fails(run: Run) -> None:
+def test_a_failing_tool_makes_the_lane_fail(run: Run) -> None:
     status, lines = run(tool="false")
     assert (status, lines[-1]) == (1, "3 passed, 1 failed")
 
 
-def test_what_is_left_out_is_said_with_its_remedy(run: Run) -> None:
+def test_tests_that_are_left_out_are_named_with_the_remedy(run: Run) -> None:
     status, lines = run(missing="no tool: install it")
     assert (status, lines[-1]) == (0, "3 passed, 0 failed")
     assert "left out: tool-of-a-test: no tool: install it" in lines[0]

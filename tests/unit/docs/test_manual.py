@@ -39,7 +39,7 @@ WORDS = {
 
 @cache
 def made(name: str) -> str:
-    """Returns a generated file, as the package build makes it."""
+    """A generated file, as the package build makes it."""
     command: list[str | Path] = [sys.executable, "-B", ROOT / "packaging/manual", name]
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{ROOT}/agent:{ROOT}/kubectl", "LC_ALL": "C"}
     return subprocess.run(command, capture_output=True, encoding="utf-8", check=True, env=environment).stdout
@@ -79,7 +79,7 @@ WITH_JSON = {
 
 
 def fields_of(command: str) -> set[str]:
-    """Returns the field names that docs/json.md lists for a command."""
+    """The field names that docs/json.md lists for a command."""
     section = made("json.md").partition(f"## {command}\n")[2].partition("\n## ")[0]
     cells = re.findall(r"^\| (.*?) \|", section, re.MULTILINE)
     return {name for cell in cells for name in re.findall(r"\w+", cell)}
@@ -141,7 +141,7 @@ def shell(name: str, folder: Path) -> Iterator[int]:
 
 
 def output_until(terminal: int, awaited: str) -> str:
-    """Returns the terminal's output up to the pattern."""
+    """The terminal's output up to the pattern."""
     shown, end = "", time.monotonic() + PATIENCE
     while not re.search(awaited, shown):
         assert time.monotonic() < end, shown

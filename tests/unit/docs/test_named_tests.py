@@ -1,4 +1,4 @@
-"""The pages that name tests as proof: each of these tests exists, and no mark skips it."""
+"""Some pages name tests as proof. Each of these tests exists, and no mark skips it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMED = sorted(
 
 @cache
 def marks_by_test(path: str) -> dict[str, set[str]]:
-    """Returns the marks of each test function in the file."""
+    """The marks of each test function in the file."""
     functions = (node for node in ast.walk(ast.parse((ROOT / path).read_text())) if isinstance(node, ast.FunctionDef))
     return {
         function.name: {

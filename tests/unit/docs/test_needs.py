@@ -135,7 +135,7 @@ MADE_UP = {
 }
 ALL = {**RECORDED, **MADE_UP}
 
-# recipe -> machine -> the expected answer. On any other machine the hardware is absent.
+# The expected answer of each recipe on each machine. On other machines the hardware is absent.
 TRUTH: dict[str, dict[str, int]] = {
     "dongle": {"dongles": 12, "adapters": 3},  # three slots each, without A17 and B03; one has no serial number
     "gpu": {"gpus": 4, "cards": 1, "working": 2},
@@ -173,7 +173,7 @@ UNKNOWN = {  # (recipe, machine) -> why the quantity is unknown
 
 @pytest.fixture(scope="module")
 def resources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Resource]:
-    """Returns all recipes, loaded from one file."""
+    """All recipes, loaded from one file."""
     path = tmp_path_factory.mktemp("needs") / "needs.toml"
     path.write_text("\n".join(BLOCKS))
     return {resource.name.partition("/")[2]: resource for resource in load(str(path)).require().resources}

@@ -34,7 +34,7 @@ def name_of(page: object) -> str:
 
 
 def all_blocks(kind: str) -> list[Any]:
-    """Returns all blocks of a kind."""
+    """All blocks of a kind."""
     return [
         pytest.param(block, id=f"{name_of(page)}-{number}")
         for page in PAGES
@@ -77,7 +77,7 @@ def test_json_can_be_read(block: Block) -> None:
 
 
 def test_the_scanners_exception_is_for_the_binding_that_it_flags() -> None:
-    """The scanner flags the role binding, because its role may patch the status of Nodes."""
+    """A security scanner flags the role binding, because the role may patch the status of Nodes."""
     documents = [*yaml.safe_load_all((ROOT / "packaging/kubernetes/identity.yaml").read_text())]
     (role,) = (d for d in documents if d["kind"] == "ClusterRole" and "nodes/status" in str(d["rules"]))
     bindings = [d for d in documents if d["kind"] == "ClusterRoleBinding"]
@@ -112,7 +112,7 @@ def test_shell_commands_are_well_formed_and_ours_exist(block: Block) -> None:
 
 
 def _end(words: list[str]) -> int:
-    """Returns the number of the program's arguments."""
+    """The number of the program's arguments."""
     return next((n for n, word in enumerate(words[1:]) if word in ("|", ">", ">>", "2>", "&&", "||", ";")), len(words))
 
 
@@ -123,7 +123,7 @@ def test_the_configuration_page_has_every_key_that_is_not_a_detectors() -> None:
 
 
 def test_the_commented_configuration_has_every_key_that_is_not_a_detectors() -> None:
-    """The file is valid after its lines are uncommented."""
+    """The file is valid when its lines are uncommented."""
     text = re.sub(r"^#(?=[^ :])", "", (ROOT / "conf/capacityd.toml").read_text(), flags=re.MULTILINE)
     configured = loaded(text)
     assert configured.require()
@@ -168,14 +168,14 @@ def test_every_page_can_be_found_from_the_readme() -> None:
 
 
 def links(page: Path) -> list[tuple[Path, str]]:
-    """Returns (file, anchor) of each link within the project. A link without an anchor has "" there."""
+    """The file and the anchor ("" for none) of each link within the project."""
     prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     matches = re.findall(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)", prose)
     return [((page.parent / target).resolve() if target else page, anchor) for target, anchor in matches]
 
 
 def anchors(page: Path) -> set[str]:
-    """Returns the anchors of the page's headings, as GitHub generates them."""
+    """The anchors of the page's headings, as GitHub generates them."""
     prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     titles = re.findall(r"^#+ (.*)$", prose, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}

@@ -1,4 +1,4 @@
-"""What people meet in the repository besides its pages: manifests, workflows, templates and links."""
+"""The repository's manifests, workflows, issue templates and other pages."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ UNIT = "[Mount]\nWhat=/dev/sdb1\nWhere=/srv/data\nType={}\nOptions=rw\n"
         ("/srv/caf\udce9", r"srv-caf\xe9"),
     ],
 )
-def test_the_name_of_a_unit_is_that_of_systemd_escape(path: str, name: str) -> None:
-    """As systemd-escape --path prints them."""
+def test_the_name_of_a_unit_is_escaped_like_systemds(path: str, name: str) -> None:
+    """`systemd-escape --path` prints the same names."""
     assert unit_name(path) == name
 
 
@@ -48,7 +48,7 @@ def test_a_unit_says_what_an_automount_mounts(folder: str, written: str, type_: 
     ],
 )
 def test_every_form_of_a_unit_that_systemd_reads_is_read(text: str) -> None:
-    """systemd.syntax(7). A recording contains the same."""
+    """systemd.syntax(7) describes the forms. The recording of the unit gives the same result."""
     point = "5 1 0:9 / /srv/data rw - autofs systemd-1 rw,fd=3,direct\n"
     unit = {"/etc/systemd/system/srv-data.mount": text, "/proc/self/mountinfo": point, "/dev/sdb1": ""}
     host = machine(files(unit))

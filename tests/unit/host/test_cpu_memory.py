@@ -23,12 +23,15 @@ PPTT = files({f"{TABLES}/PPTT": ""})
 
 
 def measure(name: str, host: Host) -> int | None:
-    """A measure as the live host reads it."""
+    """A measure of the processors, read as on a live machine."""
     return PROCESSOR_MEASURES[name](host)
 
 
 def cpus(online: str = "0-31", **topology: str) -> Recording:
-    """Returns processors with topology files. topology: file name -> content for each processor, "." for no file."""
+    """Processors with files in the folder topology.
+
+    topology: for each file, its content for each processor. "." stands for no file.
+    """
     contents = {f"{CPUS}/online": f"{online}\n"}
     for name, texts in topology.items():
         for number, text in enumerate(texts.split()):
@@ -39,7 +42,7 @@ def cpus(online: str = "0-31", **topology: str) -> Recording:
 
 
 def frequencies(*kilohertz: int | str) -> Recording:
-    """Returns the hardware's limit of each processor, and a lower limit that power management has set."""
+    """The frequency limit of each processor's hardware, and a lower limit that power management has set."""
     folders = {f"{CPUS}/cpufreq/policy{number}": text for number, text in enumerate(kilohertz)}
     limits = {f"{folder}/scaling_max_freq": "800000\n" for folder in folders}
     return files(limits | {f"{folder}/cpuinfo_max_freq": f"{text}\n" for folder, text in folders.items()})
@@ -87,7 +90,10 @@ CLUSTERS = cpus(physical_package_id="0 1 2", core_cpus_list="0 1 2")  # arm-A510
         (1, [CLUSTERS, arch("aarch64"), cpu_map("cluster0", "cluster1", "cluster2"), in_nodes(0, 0, 0)]),
         (1, [CLUSTERS, arch("riscv64"), cpu_map("socket0")]),
         (2, [CLUSTERS, arch("riscv64"), cpu_map("socket0", "socket1"), in_nodes(0, 0, 1)]),
-        (None, [CLUSTERS, arch("aarch64"), cpu_map("cluster0", "cluster1"), in_nodes(0, 1, 1)]),  # an old map
+        (
+            None,
+            [CLUSTERS, arch("aarch64"), cpu_map("cluster0", "cluster1"), in_nodes(0, 1, 1)],
+        ),  # no sockets in the map
     ],
 )
 def test_sockets_are_counted_by_their_online_processors(sockets: int | None, parts: list[Recording]) -> None:
@@ -117,7 +123,7 @@ def test_cores_are_counted_by_their_online_threads(cores: int | None, parts: lis
     assert measure("cores", machine(*parts)) == cores
 
 
-def test_what_the_kernel_itself_lists_needs_no_psutil(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processors_that_the_kernel_lists_need_no_psutil(monkeypatch: pytest.MonkeyPatch) -> None:
     """psutil reads /proc/cpuinfo, which may be unreadable."""
 
     def fail(logical: bool) -> int:
@@ -162,7 +168,7 @@ TOPOLOGY = f"{CPUS}/cpu1/topology"
         (["cores", "sockets"], files({f"{CPUS}/online": "some\n"}), "not a list of processors"),
     ],
 )
-def test_a_measure_that_could_not_be_read_takes_no_other_along(
+def test_an_unreadable_measure_makes_no_other_measure_unknown(
     unknown: list[str], broken: Recording, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(psutil, "cpu_count", lambda logical: 2)
@@ -175,7 +181,7 @@ def test_a_measure_that_could_not_be_read_takes_no_other_along(
     assert {name: measure(name, host) for name in others} == {name: ALL[name] for name in others}
 
 
-def test_this_machines_processors_are_those_of_lscpu() -> None:
+def test_this_machines_processors_are_counted_as_by_lscpu() -> None:
     done = subprocess.run(["lscpu", "-p=CPU,CORE,SOCKET"], capture_output=True, text=True, check=True)
     rows = [line.split(",") for line in done.stdout.splitlines() if not line.startswith("#")]
     host = LiveHost()

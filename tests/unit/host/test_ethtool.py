@@ -66,7 +66,10 @@ def test_an_interface_that_is_not_there_is_an_error(name: str, shown: str) -> No
 
 @dataclass(frozen=True)
 class Kernel:
-    """A double of the ioctl, with the layouts of the kernel's structs. words: the length of a mask."""
+    """A test double of the kernel's ioctl, with the layouts of the kernel's structs.
+
+    supported: the bit mask of the supported modes. words: its length in words of 32 bits.
+    """
 
     names: Sequence[bytes]
     supported: int
@@ -111,7 +114,7 @@ NAMES = [b"10baseT/Full", b"TP", b"", *(b"%dbaseX" % n for n in range(3, 96))]
         (Kernel(NAMES, 0, words=0), []),
     ],
 )
-def test_the_kernel_says_which_modes_are_supported_and_how_they_are_called(
+def test_the_supported_modes_and_their_names_come_from_the_kernel(
     kernel: Kernel, modes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fcntl, "ioctl", kernel.ioctl)
@@ -131,6 +134,7 @@ def test_a_mode_without_a_name_is_unknown(kernel: Kernel, reason: str, monkeypat
         supported_modes("enp129s0f0np123")
 
 
+# Creates a TAP interface, and prints its readings in several states.
 TAP = """
 import array, fcntl, json, os, socket, struct, subprocess
 from capacityd.model.errors import HostError
@@ -173,7 +177,7 @@ print(json.dumps(readings))
 
 @pytest.mark.skipif(not can_be_alone() or not os.access("/dev/net/tun", os.R_OK | os.W_OK), reason="needs TAP devices")
 def test_a_real_interface_has_a_speed_only_while_its_link_is_up() -> None:
-    """The real /sys and the real ioctl give the speed while the link is up. It is unknown while the link is down."""
+    """While the link is down, the speed is unknown."""
     up, without_carrier, routed, down, modes = json.loads(run_alone("mount -t sysfs none /sys", TAP))
     assert (up["kind"], up["link"], up["speed"]) == ("virtual", "up", 25_000 * MBIT)
     assert "reports no link modes" in str(up["max_speed"]) or "could not be read" in str(up["max_speed"])

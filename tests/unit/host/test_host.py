@@ -1,4 +1,4 @@
-"""The live and the recorded host return equal values, report errors, and return text that is safe to print."""
+"""The live and the recorded host return equal values and errors, and text that is safe to print."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_unprintable_bytes_are_escaped(raw: bytes | str, text: str) -> None:
 def both(
     tmp_path: Path, contents: Mapping[str, str], links: Mapping[str, str] | None = None
 ) -> list[tuple[LiveHost | RecordedHost, str]]:
-    """Returns (host, path prefix) for a live and a recorded host with the same files."""
+    """A live and a recorded host with the same files, each with the folder in which it has the files."""
     recording = {"files": contents, "links": links or {}}
     write_tree(recording, os.path.realpath(tmp_path))
     return [(LIVE, os.path.realpath(tmp_path)), (RecordedHost(recording), "")]
@@ -73,7 +73,7 @@ def test_lines_and_names_are_printable_alike_live_and_recorded(tmp_path: Path) -
 
 
 def test_the_content_of_a_file_is_limited_alike_live_and_recorded(tmp_path: Path) -> None:
-    """A file that is too long is an error; no part of it is returned."""
+    """A file that is too long is an error."""
     for host, at in both(tmp_path, {"/d/a": " 7\n", "/d/bytes": "abc\udcff", "/d/big": "7" * 11}):
         assert host.read_file(f"{at}/d/a", 10).text == "7"
         assert host.raw(f"{at}/d/bytes", 4) == "abc\udcff"
@@ -97,7 +97,7 @@ def test_links_are_resolved_alike_live_and_recorded(tmp_path: Path) -> None:
     assert [LIVE.exists(f"{tmp_path}/d/{name}") for name in ("link", "dead", "none")] == [True, False, False]
 
 
-def test_what_is_removed_while_its_path_is_resolved_leads_nowhere(
+def test_a_folder_that_is_removed_while_its_path_is_resolved_does_not_exist(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kernel appends " (deleted)" to the path of a removed file. A real name may end with the same text."""
@@ -138,7 +138,7 @@ def test_the_message_of_an_unreadable_path_is_safe_to_print() -> None:
 
 @pytest.mark.parametrize(("error", "gone"), [("EACCES", False), ("EIO", False), ("EINVAL", False), ("ENXIO", True)])
 def test_a_recorded_error_is_reported_as_by_the_kernel(error: str, gone: bool) -> None:
-    """The error keeps its number: some numbers are an answer, such as EINVAL for a link that is down."""
+    """The error keeps its number, because some numbers mean something, such as EINVAL for a link that is down."""
     host = RecordedHost({"files": {"/d/a": "x"}, "errors": {"/d/a": error}})
     if gone:
         assert host.text("/d/a") is None
@@ -150,7 +150,7 @@ def test_a_recorded_error_is_reported_as_by_the_kernel(error: str, gone: bool) -
 
 
 @pytest.mark.parametrize("part", ["addresses", "default_interfaces", "memory"])
-def test_what_a_recording_lacks_is_unknown(part: str) -> None:
+def test_a_part_that_a_recording_lacks_is_unknown(part: str) -> None:
     with pytest.raises(HostError, match=f'^the recording lacks the part "{part}": record the machine again$'):
         getattr(RecordedHost({}), part)()
     with pytest.raises(HostError, match="no answer") as raised:
@@ -199,7 +199,7 @@ def test_the_uuid_of_the_system_is_empty_if_it_cannot_be_read() -> None:
     assert system_uuid(RecordedHost({})) == ""
 
 
-def test_an_incomplete_list_is_certain_of_its_members_only() -> None:
+def test_in_an_incomplete_list_only_the_listed_disks_are_certain() -> None:
     assert SystemDevices(frozenset({"sda"})).has("sda")
     assert not SystemDevices(frozenset({"sda"})).has("sdb")
     assert SystemDevices(frozenset({"sda"}), "zfs").has("sda")

@@ -10,7 +10,7 @@ from capacityd.host.kubelet import device_plugin_names
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.device_plugins import CHECKPOINT
 
-# The checkpoint as the kubelet writes it.
+# Entries of the checkpoint, as the kubelet writes them.
 ENTRY = {"PodUID": "1", "ContainerName": "main", "ResourceName": "example.com/held", "DeviceIDs": {"-1": ["a"]}}
 REGISTERED = {"example.com/card": ["a", "b"]}
 

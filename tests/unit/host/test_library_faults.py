@@ -1,7 +1,7 @@
-"""host/ turns each exception of a library into a HostError. The value is then unknown; it is not absent.
+"""capacityd.host turns each exception of a library into a HostError. The value is then unknown, and not absent.
 
-The libraries are real, and the machine is made up. The interpreter's profiler sees each call that host/ makes to a
-library. It raises one error at a time in place of a call.
+The libraries are real, the machine is made up. The interpreter calls a profiler at each call of a library. The profiler
+raises one error at a time in place of one call.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _SYSTEM: list[Exception] = [OSError(code, os.strerror(code)) for code in _CODES]
 
 
 def _exceptions_of(library: ModuleType) -> list[Exception]:
-    """Returns an instance of each exception class that a library defines."""
+    """An instance of each exception class that a library defines."""
     kinds = (kind for _, kind in inspect.getmembers(library, inspect.isclass) if issubclass(kind, Exception))
     return [kind.__new__(kind) for kind in kinds if kind.__module__.partition(".")[0] == library.__name__]
 
 
 _MAY_RAISE: dict[str, list[Exception]] = {
-    # Module -> what its functions may raise, according to its documentation or its source.
+    # What the functions of each module may raise, according to its documentation or its source.
     **dict.fromkeys(("posix", "posixpath", "_io", "io", "fcntl", "select", "socket"), _SYSTEM),
     "_socket": [*_SYSTEM, TimeoutError("timed out")],
     "_struct": [struct.error("unpack_from requires a buffer")],
@@ -74,7 +74,7 @@ _HOST = (f"{os.sep}capacityd{os.sep}host{os.sep}", f"{os.sep}capacityd{os.sep}li
 
 
 class Fault:
-    """The profiler. at: the number of the call that fails. which: the index of the error among those it may raise."""
+    """A profiler that makes one call fail. at: the number of the call. which: the number of the error it raises."""
 
     def __init__(self, at: int = -1, which: int = 0) -> None:
         self._at, self._which = at, which
@@ -98,11 +98,12 @@ class Fault:
             return
         self.calls.append((f"{module}.{name}", len(errors)))
         if len(self.calls) - 1 == self._at:
-            raise errors[self._which % len(errors)]  # the number of calls varies: a program's output arrives in pieces
+            # A call's number may vary, because a program's output arrives in pieces, so `which` may be too large here.
+            raise errors[self._which % len(errors)]
 
 
 def outcome(ask: Callable[[], Any], fault: Fault) -> tuple[str, Any]:
-    """Returns the kind and the content of an outcome: "answer", "unknown" (HostError) or "traceback" (a defect)."""
+    """The kind and the content of an outcome: "answer", "unknown" (a HostError) or "traceback" (a defect)."""
     sys.setprofile(fault)
     try:
         result = "answer", ask()
@@ -116,7 +117,7 @@ def outcome(ask: Callable[[], Any], fault: Fault) -> tuple[str, Any]:
 
 
 def questions(folder: str) -> dict[str, Callable[[], Any]]:
-    """Returns a call of each method of a host. folder: where this function creates a file and a link."""
+    """A call of each method of a host, by name. folder: where this function creates a file and a link."""
     host, device, file, link = LiveHost(), "/sys/bus/usb/devices/1-1", f"{folder}/file", f"{folder}/link"
     Path(file).write_text("4\n")
     os.symlink(file, link)
@@ -149,7 +150,10 @@ def questions(folder: str) -> dict[str, Callable[[], Any]]:
 
 
 def main(folder: str) -> None:
-    """Prints for each method its outcome without a fault, the number of faults, and the faults with a wrong outcome."""
+    """Makes each call in each method fail once, with each error.
+
+    Prints for each method the outcome without a fault, the number of faults, and the faults with a wrong outcome.
+    """
     results: dict[str, Any] = {}
     for name, ask in questions(folder).items():
         outcome(ask, Fault())  # the first use imports modules

@@ -1,4 +1,4 @@
-"""The live host on another machine's /sys: real files, links and a udev database, bound over this machine's."""
+"""The live host on a made-up machine: real files, links and a udev database, mounted over this machine's /sys."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ from tests.support.machines import (
 from tests.support.trees import UNPRIVILEGED
 from tests.unit.discovery.test_unreadable import WORLD
 
+# Prints the readings of a recording, of this machine, and of a recording of this machine.
 READINGS = """
 import json, sys
 from capacityd.detectors import load_detector
@@ -55,7 +56,7 @@ def readings(host, names):
         for device in detector.find(host):
             for key in (*detector.keys, "attributes.uevent", "attributes.dev", *PROPERTIES):
                 if key == "size" and device.cached_values.get("kind", "local") != "local":
-                    continue  # nobody is asked for those
+                    continue  # the size of a remote file system is never read
                 values[f"{name} {device.name} {key}"] = answer(lambda: value_of(host, detector, device, key))
             if device.path.startswith("/sys/"):
                 known = answer(lambda: host.properties(device.path).get("ID_TEST"))
@@ -80,8 +81,10 @@ MOUNTING = 'mount --rbind "$1/sys" /sys; mkdir -p /run/udev; mount --bind "$1/ru
 
 
 def readings(recording: Recording, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns the readings of a made-up machine, from its recording and from the live host with its /sys and udev data.
-    A recording of the live host must give the same readings."""
+    """The readings of a made-up machine: from its recording, and from the live host with its /sys and udev data.
+
+    A recording of the live host must give the same readings as the live host.
+    """
     write_tree(recording, str(folder))
     (folder / "recording.json").write_text(json.dumps(recording))
     output = run_alone(MOUNTING, READINGS, str(folder), str(folder / "recording.json"))
@@ -118,8 +121,8 @@ def test_a_recorded_machine_reads_as_a_real_one(tmp_path: Path) -> None:
         if path.endswith("/uevent") and ("MAJOR=" in text or "IFINDEX=" in text):
             recording["properties"].setdefault(path.removesuffix("/uevent"), {})
     recorded, live = readings(recording, tmp_path)
-    asked = ("max_speed", "system", "properties.DEVNAME")  # these come from the kernel, /proc or libudev, not from /sys
-    alike = {name: value for name, value in recorded.items() if name.split()[-1] not in asked}
+    not_from_sys = ("max_speed", "system", "properties.DEVNAME")  # but from the kernel, /proc or libudev
+    alike = {name: value for name, value in recorded.items() if name.split()[-1] not in not_from_sys}
     assert alike == {name: live[name] for name in alike}
     assert live["usb 1-1.2 serial"] == r"caf\xe9\x1b"
     assert live["usb 1-1.2 properties.ID_TEST"] == r"caf\xe9 \x1b[31m \u202e"
@@ -138,6 +141,7 @@ def test_a_device_that_udev_has_not_processed_has_unknown_properties(tmp_path: P
     assert live["usb 1-1.1 serial"] == "A17"
 
 
+# Makes a path unreadable. Prints a property of each device, and whether a recording gives the same kinds of answers.
 PROPERTY = """
 import json, os, sys
 from contextlib import nullcontext
@@ -183,7 +187,7 @@ with unreadable(path, fault) if fault != "ENOENT" else nullcontext():
     ],
 )
 def test_a_property_that_cannot_be_read_is_unknown(tmp_path: Path, at: str, fault: str, expected: list[Any]) -> None:
-    """expected: for a disk, a PCI function with a property from a rule, and a PCI function without one."""
+    """expected: the property of a disk, of a PCI function that has it, and of one that lacks it. A list is an error."""
     parent = "/sys/devices/pci0000:00/0000:00:17.0/ata1/host0/target0:0:0/0:0:0:0"
     functions = [f"{pci_path(address)}" for address in ("0000:3b:00.0", "0000:3b:00.1")]
     write_tree(
@@ -197,7 +201,7 @@ def test_a_property_that_cannot_be_read_is_unknown(tmp_path: Path, at: str, faul
         str(tmp_path),
     )
     path = at.format(disk=f"{parent}/block/sda")
-    if fault == "ENODATA":  # as when the reading of uevent is interrupted
+    if fault == "ENODATA":  # an empty uevent, as after an interrupted read
         (tmp_path / path[1:]).write_text("")
         path, fault = "/sys/block/sda/queue/rotational", "EIO"
     mounting = f'{MOUNTING}; exec {UNPRIVILEGED} "$PYTHON" -c "$PROGRAM" "$@"'
@@ -225,7 +229,7 @@ except HostError as e:
 
 
 def test_one_context_serves_all_properties_of_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each context loads libudev anew. For 10,000 devices, that exceeded a detector's memory limit (512 MiB)."""
+    """Each context loads libudev anew. With a context for each of 10,000 devices, a detector exceeded 512 MiB."""
     context = MagicMock(side_effect=pyudev.Context)
     monkeypatch.setattr(pyudev, "Context", context)
     host = LiveHost()
@@ -236,7 +240,8 @@ def test_one_context_serves_all_properties_of_a_pass(monkeypatch: pytest.MonkeyP
 
 
 def test_an_attribute_that_changes_while_it_is_read_has_one_of_its_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some attributes answer each read with the present value from the offset on: "clear" may become "clear ve"."""
+    """A second read() of some attributes continues at the offset, but in the new value. So "clear" must not become
+    "clear" with the end of "inactive"."""
     values = iter([b"clear\n", b"inactive\n"])
     offsets: dict[int, int] = {}
 

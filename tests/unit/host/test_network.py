@@ -1,4 +1,4 @@
-"""Kinds and addresses of interfaces, from a real kernel and from what ip seldom prints."""
+"""Kinds and addresses of interfaces, from a real kernel and from rare output of `ip`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from capacityd.model.errors import HostError
 from tests import ROOT
 from tests.support.forked import can_be_alone, run_alone
 
+# Creates interfaces, and prints the kind of each and the interface that it is linked to.
 PROGRAM = """
 import json, os, subprocess
 from capacityd.host.live import LiveHost
@@ -44,7 +45,7 @@ elsewhere.kill()
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 def test_kinds_and_linked_interfaces_are_those_of_a_real_kernel() -> None:
-    """The number of an interface in another network namespace is not that of an interface here."""
+    """The peer of "here" is in another network namespace. Its number must not lead to an interface of this one."""
     kinds, linked = json.loads(run_alone("mount -t sysfs none /sys", PROGRAM))
     gone = "the interface gone does not exist (19)"
     assert {name: (kinds[name], linked[name]) for name in kinds} == {
@@ -78,7 +79,7 @@ print(json.dumps([dataclasses.astuple(address) for address in LiveHost().address
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 def test_addresses_are_those_of_a_real_kernel() -> None:
-    """Secondary addresses count, also with a label. Of a point-to-point link, the local end counts."""
+    """Secondary addresses and addresses with a label count. On a point-to-point link, the local address counts."""
     document = json.loads(run_alone(SETUP, LIVE))
     assert [one for one in document if one[4] != "link"] == [
         ["lo", "ipv4", "127.0.0.1", 8, "host", False],
@@ -160,7 +161,7 @@ def test_a_name_may_have_any_bytes() -> None:
 
 
 def test_no_integer_of_the_kernel_has_a_fixed_byte_order() -> None:
-    """A network address is big-endian everywhere, and random bytes have no order."""
+    """Network addresses are big-endian on every machine, and random bytes have no order, so these are excepted."""
     fixed = re.compile(r'from_bytes\(.*"(little|big)"|Struct\("[<>]')
     lines = [line for file in (ROOT / "agent").rglob("*.py") for line in file.read_text().splitlines()]
     assert [line for line in lines if fixed.search(line) and "address" not in line and "urandom" not in line] == []

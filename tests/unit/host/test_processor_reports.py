@@ -1,4 +1,4 @@
-"""Processors and memory as people reported them to similar tools. tests/reports.md lists the reports."""
+"""Processors and memory of machines that people reported to similar tools. tests/reports.md lists the reports."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from tests.support.machines import Recording, errors, machine, merge
 from tests.unit.host.test_cpu_memory import CPUS, PPTT, arch, cpus, frequencies, measure, policy
 
 
-def same(text: str, times: int) -> str:
+def repeat(text: str, times: int) -> str:
     return " ".join([text] * times)
 
 
 EACH_ALONE = "0 1 2 3"
 HYBRID = "0-1 0-1 2-3 2-3 4 5"  # two cores with two threads each, and two with one
-POWER = f"{same('0-3', 4)} {same('4-7', 4)}"  # four threads a core
-SOME_ONLINE = f"{same('0-1', 4)} {same('4-5', 4)}"
+POWER = f"{repeat('0-3', 4)} {repeat('4-7', 4)}"  # four threads a core
+SOME_ONLINE = f"{repeat('0-1', 4)} {repeat('4-5', 4)}"
 VIRTUAL = " ".join(map(str, range(12)))
 OFFLINE = errors({f"{CPUS}/cpufreq/policy{number}/cpuinfo_max_freq": "EBUSY" for number in (1, 3)})
 
 
-PROCESSORS = {
+PROCESSORS = {  # the counts that are wanted, and the machine's files
     "each core of a hybrid processor is listed as a package": (
         {"sockets": 1, "cores": 4},
         cpus("0-3", physical_package_id="0 0 0 0", package_cpus_list=EACH_ALONE, core_cpus_list=EACH_ALONE),
@@ -36,19 +36,19 @@ PROCESSORS = {
     ),
     "a hypervisor does not name the chips": (
         {"sockets": None, "cores": 2, "threads": 8},
-        merge(cpus("0-7", physical_package_id=same("-1", 8), core_cpus_list=POWER), arch("ppc64le")),
+        merge(cpus("0-7", physical_package_id=repeat("-1", 8), core_cpus_list=POWER), arch("ppc64le")),
     ),
     "two of four threads of each core are online": (
         {"sockets": 2, "cores": 2, "threads": 4},
-        cpus("0-1,4-5", physical_package_id=f"{same('0', 4)} {same('8', 4)}", core_cpus_list=SOME_ONLINE),
+        cpus("0-1,4-5", physical_package_id=f"{repeat('0', 4)} {repeat('8', 4)}", core_cpus_list=SOME_ONLINE),
     ),
     "offline processors keep the files of their frequency": (
         {"threads": 2, "max_frequency": 3_000_002_000},
         merge(cpus("0,2", core_id=EACH_ALONE), frequencies(3_000_000, 9_000_000, 3_000_002, 9_000_000), OFFLINE),
     ),
-    "lxcfs passes on the host's folders of processors, with a list of its own of those that are online": (
+    "lxcfs shows the host's folders of processors, but its own list of online processors": (
         {"sockets": 1, "cores": 3, "threads": 3},
-        cpus("2,5,7", physical_package_id=same("0", 8), core_cpus_list="0-1 0-1 2-3 2-3 4-5 4-5 6-7 6-7"),
+        cpus("2,5,7", physical_package_id=repeat("0", 8), core_cpus_list="0-1 0-1 2-3 2-3 4-5 4-5 6-7 6-7"),
     ),
     "two kinds of cores on ARM, each in clusters of its own, and a firmware that knows the package": (
         {"sockets": 1, "cores": 4},
@@ -92,8 +92,8 @@ PROCESSORS = {
     "the kernel knows no topology of the board, and lists all processors as one core": (
         {"sockets": None, "cores": None, "threads": 4},
         merge(
-            cpus("0-3", physical_package_id=same("-1", 4), core_cpus_list=same("0-3", 4)),
-            cpus("0-3", core_id=same("-1", 4)),
+            cpus("0-3", physical_package_id=repeat("-1", 4), core_cpus_list=repeat("0-3", 4)),
+            cpus("0-3", core_id=repeat("-1", 4)),
             arch("riscv64"),
         ),
     ),
@@ -135,7 +135,7 @@ USUAL = "MemTotal:  1000 kB\nMemFree:  500 kB\nBuffers:  1 kB\nCached:  1 kB\nSw
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 def test_reported_memory_is_read(tmp_path: Path) -> None:
-    """The same process reads several /proc/meminfo, one after the other: the last one after a balloon has grown."""
+    """One process reads several versions of /proc/meminfo. Before the last one, a balloon has grown."""
     contents = {
         "NULs at the end": USUAL + "\0" * 3000,
         "a name without a space": USUAL + "ShadowCallStack:10373888 kB\n",

@@ -1,4 +1,4 @@
-"""The interfaces of default routes, from a real kernel and from what ip seldom prints."""
+"""The interfaces of default routes, from a real kernel and from rare output of `ip`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.support.forked import can_be_alone, run_alone
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="a namespace of another user knows no other uids")
 
+# Creates interfaces, and runs STEPS. A call of routes() runs lines of `ip`, and notes the interfaces of default routes.
 PROGRAM = """
 import json, subprocess
 from capacityd.host.live import LiveHost
@@ -38,9 +39,9 @@ print(json.dumps(found))
 
 
 def found_by(*steps: str) -> list[list[str]]:
-    """The interfaces of default routes after each step, which is a call of the function routes in PROGRAM.
+    """The interfaces of default routes that each call of routes() in these steps notes. The steps are Python code.
 
-    The kernel has three veth pairs, v0 to v2, with IPv4 addresses; v1 also has an IPv6 address.
+    The machine has three veth pairs, v0 to v2, with IPv4 addresses. v1 also has an IPv6 address.
     """
     program = PROGRAM.replace("STEPS", "\n".join(steps))
     result: list[list[str]] = json.loads(run_alone("mount -t sysfs none /sys", program))
@@ -49,7 +50,7 @@ def found_by(*steps: str) -> list[list[str]]:
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 def test_default_routes_of_a_real_kernel_give_all_their_interfaces() -> None:
-    """A multipath route gives all of its interfaces. Routes that are not default routes of this machine give none."""
+    """All interfaces of a multipath route count."""
     two = '"route add default nexthop via 192.0.0.1 nexthop via 192.0.1.1"'
     many = 'ip(*(f"route add 100.{n >> 8}.{n & 255}.0/24 via 192.0.2.1" for n in range(4000)))'
     interfaces = {
@@ -118,7 +119,7 @@ def test_next_hop_objects_of_a_real_kernel_give_their_interfaces(compatible: int
     ],
 )
 def test_a_table_counts_if_a_rule_selects_it_for_packets_of_the_machine(rule: str, counts: bool) -> None:
-    """The rule is one of IPv4, so the table of IPv6 with the same number does not count."""
+    """A rule of IPv4 does not select the table of IPv6 with the same number."""
     found = found_by(
         'ip("route add default via 192.0.2.1 table 1000", "route add ::/0 via 2001:db8::1 table 1000")',
         "routes()",
@@ -176,7 +177,7 @@ def answers_of(
     hops: object = (),
     status: int = 0,
 ) -> None:
-    """A double of ip. links: ip prints an empty object for each link of another kind."""
+    """Replaces `ip` by a test double with these answers. It prints {} for each link that is no VRF, as `ip` does."""
     printed = {"-4 route": routes_of_ipv4, "-4 rule": rules, "link show": [{}, *links, {}], "nexthop show": hops}
 
     def run(command: Sequence[str], timeout: float, max_output: int) -> tuple[int, bytes, bytes]:

@@ -1,4 +1,8 @@
-"""Which disks the machine needs, in situations that people reported to other tools (tests/reports.md)."""
+"""Which disks are the system's, on machines that people reported to other tools (tests/reports.md).
+
+The machine has the disks sda, sdb and sdc. A line of a mount table has a device number, a folder of the file system,
+the mount point, a type, a source and options.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +33,12 @@ RESUME = files({"/sys/power/resume": "253:0\n"})
 
 
 def folders(**links: str) -> Recording:
-    """Returns the folders of the node that are links. links: last part of the path, with "_" for "/" -> target."""
+    """Folders below /var/lib that are links. links: the targets, by path with "_" in place of "/"."""
     return {"links": {f"/var/lib/{n.replace('_', '/')}": to for n, to in links.items()}, "folders": [*links.values()]}
 
 
 def pool(type_: str, link: str, *members: str) -> Recording:
-    """Returns the devices of a file system. link: with the place for the number of a device."""
+    """A file system on several devices. link: the form of a link to a device, with {} for its number."""
     return {"links": {f"/sys/fs/{type_}/u/{link.format(n)}": f"/sys/class/block/{m}" for n, m in enumerate(members)}}
 
 
@@ -43,7 +47,7 @@ def swap(path: str) -> Recording:
 
 
 def unit(what: str, link: str) -> list[Recording]:
-    """Returns the unit of the mount at /efi, and udev's link to sdb1."""
+    """The systemd unit that mounts `what` at /efi, and udev's link to sdb1."""
     path = f"{AT.format(2)}/block/sdb/sdb1"
     links: Recording = {"properties": {path: {"DEVLINKS": f"/dev/disk/{link.lower().replace('/x', '/X')}"}}}
     return [files({"/etc/systemd/system/efi.mount": f"[Mount]\nWhat={what}\nWhere=/efi\nType=vfat\n"}), links]
@@ -109,7 +113,7 @@ BACKUP = "0:26 / /mnt/backup btrfs /dev/sdb1 rw,subvol=/"
 
 
 @pytest.mark.parametrize(
-    ("names", "parts"),
+    ("names", "parts"),  # the system's disks, and the machine
     [
         ("sda sdb", [mount_table(ROOT, VAR, COVERED), FOLDERS]),
         ("sda sdb", [mount_table(ROOT, VAR, COVERED, "0:9 / /run tmpfs x rw", TWICE), FOLDERS]),

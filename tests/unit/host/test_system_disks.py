@@ -1,4 +1,7 @@
-"""The system's disks: those below /, /boot and swap, traced through partitions, dm, md and multi-device btrfs."""
+"""The system's disks: the disks below /, /boot, swap and the node's data, also through device mapper, RAID and btrfs.
+
+The machine has the disks sda, sdb, sdc and nvme0n1. A mount has a point, a device number, a type and a source.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +40,12 @@ FEWEST_FIELDS = "1 2 8:2 / / rw - ext4 /dev/sda2\n"
 
 
 def of_pool(pool: str, **members: str) -> Recording:
-    """Returns a btrfs file system. members: device name -> name of the block device that its link leads to."""
+    """A btrfs file system. members: the names of its devices, and the block devices to which their links lead."""
     return {"links": {f"/sys/fs/btrfs/{pool}/devices/{n}": f"/sys/class/block/{to}" for n, to in members.items()}}
 
 
 def swap(name: str) -> Recording:
-    """Returns a machine with its root on sda, and a swap area on a device without hardware."""
+    """A machine with its root on sda, and a swap area on a device without hardware."""
     area = (f"/dev/{name.replace('!', '/')}", "partition")
     return merge(stacked(name, number="43:0"), mounts(ROOT, swaps=[area]))
 
@@ -81,7 +84,7 @@ def unit(what: str) -> Recording:
 
 
 def linked(name: str, link: str) -> Recording:
-    """Returns the udev properties of a partition of sdb that the link leads to. The service's /dev has no links."""
+    """udev's properties of a partition of sdb with this link. The service finds links there, not in its own /dev."""
     return {"properties": {f"{AT.format(2)}/block/sdb/{name}": {"DEVLINKS": f"/dev/disk/by-path/x {link}"}}}
 
 
@@ -90,7 +93,7 @@ def loop_file(path: str) -> Recording:
 
 
 def in_file(loop: Recording, path: str) -> Recording:
-    """Returns a loop device on this file, which exists."""
+    """The loop device on this file, which exists."""
     name = next(path.rpartition("/")[2] for path in loop["links"] if path.startswith("/sys/block/"))
     attribute = {f"/sys/devices/virtual/block/{name}/loop/backing_file": f"{path}\n"}
     return merge(loop, files({**attribute, path: ""}))
@@ -102,7 +105,7 @@ def zram(backing: str) -> Recording:
 
 
 def line(point: str, number: str, kind: str, source: str, options: str) -> Recording:
-    """Returns a machine with / on sda2, and below it this mount."""
+    """A machine with / on sda2, and with this mount."""
     return mount_table("8:2 / / ext4 /dev/sda2 rw", f"{number} / {point} {kind} {source} rw,{options}")
 
 
@@ -283,7 +286,7 @@ def test_a_list_that_may_be_incomplete_says_why(reason: str, host: RecordedHost)
     assert reason in system_disks(host).incomplete_because
 
 
-def test_an_incomplete_list_never_makes_a_disk_free() -> None:
+def test_while_the_list_is_incomplete_no_disk_counts_as_free() -> None:
     host = machine(A, B, mounts(("/", "0:25", "zfs", "rpool"), ("/boot", "8:17", "ext4", "/dev/sdb1")))
     by_device = values(host, "disk", "system")
     assert by_device["sdb"] is True
@@ -292,7 +295,7 @@ def test_an_incomplete_list_never_makes_a_disk_free() -> None:
     assert counted(host, "disk") == ["sda", "sdb"]
 
 
-def test_a_disk_of_several_paths_is_the_systems_by_any_of_them() -> None:
+def test_a_disk_with_several_paths_is_the_systems_if_any_path_is() -> None:
     wwid = {"wwid": "naa.600508b1001c4d2e"}
     paths = [
         disk(

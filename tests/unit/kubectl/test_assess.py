@@ -27,7 +27,7 @@ TWO = {DONGLE: 4, SEATS: 2}
 
 
 def node(name: str = "odd", quantity: int | None = 4, **changes: object) -> NodeSummary:
-    """A healthy Node that publishes this many dongles; None: it publishes nothing."""
+    """A healthy Node that publishes this many dongles. None: it publishes nothing."""
     published = {} if quantity is None else {DONGLE: quantity}
     healthy = NodeSummary(name, "m5", published, published, published, "4f1c", WELL)
     return replace(healthy, **changes)  # type: ignore[arg-type]
@@ -39,7 +39,7 @@ def bare(name: str = "odd", label: str | None = "m5") -> NodeSummary:
 
 
 def assessed(*nodes: NodeSummary, **more: tuple[str, ...]) -> FleetReport:
-    """more: classes, the DeviceClasses that contain the dongle."""
+    """The report on these Nodes. more: the DeviceClasses that contain the dongle."""
     classes = {DONGLE: more["classes"]} if "classes" in more else {}
     return assess(Fleet(nodes, classes), NOW, MAX_AGE)
 
@@ -197,7 +197,7 @@ def test_four_fifths_of_a_group_make_the_others_outliers(others: int, flagged: b
         assert bool(assessed(*group(others), odd).findings) is flagged
 
 
-def test_a_node_without_capacityd_does_not_count_among_those_that_are_compared() -> None:
+def test_a_node_without_capacityd_is_not_compared_with_others() -> None:
     report = assessed(*group(5), node(quantity=3), *(bare(f"bare{n}") for n in range(20)))
     (message,) = (message for name, _, message in reported(report) if name == "odd")
     assert message == f"{DONGLE} is 3, 5 of 6 Nodes of m5 have 4"
@@ -209,7 +209,7 @@ def test_where_no_node_has_the_condition_quantities_still_count() -> None:
     assert reported(report) == [("odd", "QuantityDiffers", f"{DONGLE} is none, 5 of 6 Nodes of m5 have 4")]
 
 
-def test_nodes_without_a_configuration_make_no_outlier_of_one_with_it() -> None:
+def test_one_node_with_a_configuration_is_no_outlier() -> None:
     assert assessed(*group(5, configuration=""), node()).findings == ()
 
 

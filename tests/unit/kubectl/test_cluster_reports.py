@@ -1,4 +1,4 @@
-"""What people met with other clients of a cluster. tests/reports.md lists the reports."""
+"""Problems that people reported with other clients of a cluster. tests/reports.md lists the reports."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from tests.unit.worker.test_metrics import CONFIG, STATUS
 def test_the_kubelets_renewed_certificate_is_named_if_the_kubeconfig_lacks_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kubeconfig: str, files: tuple[str, ...], exists: bool, named: bool
 ) -> None:
-    """A kubelet uses it even if its kubeconfig contains the first one, which has expired."""
+    """The kubelet itself uses the renewed one, even if its kubeconfig contains the expired first one."""
     pem = tmp_path / "kubelet-client-current.pem"
     if exists:
         pem.touch()
@@ -54,14 +54,14 @@ def test_the_kubelets_renewed_certificate_is_named_if_the_kubeconfig_lacks_it(
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
 def test_a_list_that_powershell_has_saved_is_read(tmp_path: Path, encoding: str) -> None:
-    """Its > writes UTF-16, its Out-File UTF-8 with a byte order mark."""
+    """PowerShell's > writes UTF-16, its Out-File UTF-8 with a byte order mark."""
     path = Path(saved(tmp_path, {"kind": "List", "items": [node("knoten-ä")]}))
     path.write_bytes(path.read_text().encode(encoding))
     assert [n.name for n in read_fleet_file(str(path), LABEL).nodes] == ["knoten-ä"]
 
 
 def test_metrics_of_two_fleets_do_not_collide() -> None:
-    """It rejects a series that it has read from another file, and a metric whose help differs."""
+    """node_exporter rejects a series that is in another file too, and a metric with two help texts."""
     report = FleetReport(1, (ResourceSummary("example.com/dongle", 1, 4, 4, 4, requested=3, free=1, waiting=0),), ())
     files = [metrics_text(report, context).decode().splitlines() for context in ("prod", "test")]
     series = [line.rpartition(" ")[0] for file in files for line in file if not line.startswith("#")]
@@ -72,7 +72,7 @@ def test_metrics_of_two_fleets_do_not_collide() -> None:
 
 @pytest.mark.parametrize("context", ['a"b', "a\\b", "arn:aws:eks:eu-west-1:1:cluster/a b", "größe"])
 def test_node_exporter_can_parse_the_metrics(context: str) -> None:
-    """It knows only the types of Prometheus' text format, and a time stamp would let old samples be rejected."""
+    """The file uses only types of Prometheus' text format, and no timestamps, because old ones would be rejected."""
     report = FleetReport(1, (ResourceSummary("example.com/dongle", 1, 4, 4, 4, requested=3, free=1, waiting=0),), ())
     texts = [metrics_text(report, context).decode(), metrics.metrics_text(CONFIG, STATUS).decode()]
     families = [family for text in texts for family in text_string_to_metric_families(text)]
@@ -135,7 +135,7 @@ def test_an_ipv6_address_needs_brackets(tmp_path: Path, server: str, valid: bool
 def test_an_exec_plugin_can_ask_an_operator_for_a_code(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, mode: str, interactive: bool
 ) -> None:
-    """On a terminal, an operator sees what the plugin prints, and can answer."""
+    """On a terminal, an operator sees the plugin's output, and can answer."""
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     script = f"echo enter the code >&2; echo '{credential(token='t')}'; echo \"$KUBERNETES_EXEC_INFO\" >{tmp_path}/info"
@@ -162,7 +162,7 @@ def test_every_form_of_an_address_is_the_one_in_a_certificate(tmp_path: Path, se
 
 
 def handshake(client: ssl.SSLContext, server: ssl.SSLContext, server_name: str) -> None:
-    """Both ends in this process. Raises the client's error."""
+    """Makes a TLS handshake with both ends in this process. Raises the client's error."""
     request, response = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = (
         client.wrap_bio(response, request, server_hostname=server_name),

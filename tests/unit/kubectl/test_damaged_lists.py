@@ -1,4 +1,4 @@
-"""A saved list of Nodes in which any one value is damaged."""
+"""`fleet` with a saved list of Nodes in which one value, whichever it is, is damaged."""
 
 from __future__ import annotations
 

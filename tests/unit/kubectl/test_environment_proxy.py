@@ -1,4 +1,4 @@
-"""Which proxy kubectl uses if the environment names one."""
+"""Which proxy `kubectl capacityd` uses if environment variables name one."""
 
 from __future__ import annotations
 

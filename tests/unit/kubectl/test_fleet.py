@@ -185,14 +185,14 @@ def test_an_error_has_its_exit_status_and_message(
     "typed", [["fleet", "--context", "prod"], ["--context=prod", "fleet"], ["fleet", "--context=prod"]]
 )
 def test_the_context_is_accepted_before_and_after_the_command(reads: Reads, typed: list[str]) -> None:
-    """kubectl's users type it before and after the command."""
+    """Users of kubectl type the option in both places."""
     double = reads(fleet())
     assert run(typed) == 0
     assert double.call_args.args[0] == (None, "prod")
 
 
 def test_it_needs_neither_a_service_nor_a_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error names the kubeconfig that the command needs. The command does not look for the kubelet's."""
+    """Without any kubeconfig, the error names the operator's, and not the kubelet's."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setattr("capacityd.node.kubeconfig.find_kubelet_kubeconfig", lambda: pytest.fail("the kubelet's"))

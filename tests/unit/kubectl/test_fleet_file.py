@@ -43,8 +43,8 @@ def test_pods_and_device_classes_are_read(tmp_path: Path) -> None:
     assert fleet.device_classes == {DONGLE: ("usb",)}
 
 
-def test_the_time_is_that_of_most_kubelets(tmp_path: Path) -> None:
-    """Nodes that have been silent for a year, whose clock is ahead, or that lack a heartbeat do not change the time."""
+def test_the_time_of_a_saved_list_is_that_of_most_heartbeats(tmp_path: Path) -> None:
+    """A Node that has been silent for a year, whose clock is ahead, or without a heartbeat does not change the time."""
     times = ["2026-01-15T08:00:00Z", "2027-01-15T07:58:00Z", "2027-01-15T08:00:00Z", "2027-01-16T08:00:00Z", None]
     items = [node(f"n{number}", time) for number, time in enumerate(times)]
     assert read_fleet_file(saved(tmp_path, {"kind": "List", "items": items}), LABEL).read_at == 1_800_000_000.0

@@ -1,4 +1,4 @@
-"""All Nodes of a fake API server, for responses that no real one can be made to send; the rest is in tests/cluster."""
+"""Reading all Nodes, from a fake API server that sends responses which a real one cannot be made to send."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def serving(
     pods: Script | None = None,
     classes: Script | None = None,
 ) -> Script:
-    """Scripts for each list. By default there is one Node, and the other lists are denied or missing."""
+    """A script with a response to each kind of list. Default: one Node; the other lists are denied or missing."""
     scripts = {
         "/api/v1/nodes": nodes or (lambda _: page(NODE)),
         "/api/v1/pods": pods or (lambda _: failure(403)),
@@ -205,7 +205,7 @@ EXPIRED = failure(410, "The provided continue parameter is too old")
 
 @pytest.mark.parametrize("kind", ["nodes", "pods"])
 def test_a_list_that_expires_is_read_anew_once(tmp_path: Path, pauses: list[float], kind: str) -> None:
-    """The first pages count once. A Node that was deleted in between does not count."""
+    """The pages before the expiry do not count. So no Node counts twice, and a deleted Node does not count."""
     first = [named("a", "gone"), named("a")]
     expired = [EXPIRED]
 

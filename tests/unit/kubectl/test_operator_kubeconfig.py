@@ -1,4 +1,4 @@
-"""Which kubeconfig an operator's commands use, and what messages about it advise."""
+"""Which kubeconfig an operator's commands use, and the advice in errors about it."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_the_context_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_file_that_cannot_be_read_is_not_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As with kubectl. Root may read every file, so a link to itself stands in for one that a user may not read."""
+    """Root may read every file, so the test uses a link to itself in place of a file without permission."""
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "loop"))
     with pytest.raises(NodeUnauthorized) as raised:

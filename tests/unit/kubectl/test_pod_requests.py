@@ -48,7 +48,7 @@ INITIAL = st.lists(st.tuples(AMOUNTS, st.booleans()), max_size=5)
 
 @given(st.lists(AMOUNTS, max_size=4), INITIAL)
 def test_no_moment_of_a_pod_needs_more_and_one_needs_all(running: list[int], initial: list[tuple[int, bool]]) -> None:
-    """The moments: each init container with the earlier sidecars, then all containers with all sidecars."""
+    """The moments: each init container with the sidecars before it, and then all containers with all sidecars."""
     spec = {
         "containers": [container(n) for n in running],
         "initContainers": [container(n, sidecar) for n, sidecar in initial],

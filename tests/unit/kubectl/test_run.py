@@ -61,7 +61,7 @@ NOT_OF_AN_OPERATOR = ("capacityd.service", "capacityd.watcher", "systemd")
 
 @pytest.mark.parametrize(("command", "hidden"), [("fleet", ("capacityd.host", "psutil", "pyudev")), ("template", ())])
 def test_a_command_imports_nothing_of_the_service(command: str, hidden: tuple[str, ...]) -> None:
-    """So it runs where there is no systemd. `fleet` reads no hardware."""
+    """So the commands run on machines without systemd. `fleet` also imports nothing that reads hardware."""
     script = f"""
 import sys
 for name in {(*NOT_OF_AN_OPERATOR, *hidden)!r}:

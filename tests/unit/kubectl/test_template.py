@@ -1,4 +1,4 @@
-"""The command `template`: each notation as its autoscaler parses it, and what the command refuses to print."""
+"""The command `template`: the document in each autoscaler's notation, and what the command refuses to print."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_without_a_configuration_it_is_an_error_with_one_message(
 def test_a_resource_for_certain_nodes_needs_the_name_of_the_node(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A recording does not say which Node its machine is."""
+    """A recording does not contain the name of its machine's Node."""
     (files / "c.toml").write_text(
         f'[resources."{SEATS}"]\nstatic = {{ quantity = 1 }}\nwhen = {{ node_name = "gpu-*" }}\n'
     )

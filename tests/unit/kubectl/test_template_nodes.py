@@ -55,7 +55,7 @@ def test_nodes_that_are_alike_have_one_document(reads: Reads, capsys: pytest.Cap
 
 
 def test_the_smallest_quantity_counts_with_a_warning(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
-    """A kubelet may have zeroed a resource: what capacityd has published counts."""
+    """The published number counts, because a kubelet may have set the capacity to 0 for a moment."""
     zeroed = node("n3", 5, capacity={DONGLE: 0})
     reads(node("n1", 4), node("n2", 3), zeroed, node("n4", 3))
     assert run(["template", "aws", "--nodes"]) == 0
@@ -64,7 +64,7 @@ def test_the_smallest_quantity_counts_with_a_warning(reads: Reads, capsys: pytes
     assert captured.err == f"capacityd: {DONGLE} is 3 on n2, n4, but 4 on n1, 5 on n3\n"
 
 
-def test_what_a_node_lacks_is_left_out(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_resource_that_a_node_lacks_is_left_out(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
     reads(several("n1", dongle=4, seats=1), several("n2", dongle=4), NodeSummary("bare", ready=True))
     assert run(["template", "aws", "--nodes"]) == 4
     captured = capsys.readouterr()
@@ -76,7 +76,7 @@ def test_what_a_node_lacks_is_left_out(reads: Reads, capsys: pytest.CaptureFixtu
 
 
 def test_a_node_whose_annotation_cannot_be_read_is_left_out(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
-    """What such a Node publishes is unknown, so the others decide, and the exit status says so."""
+    """The other Nodes decide, and the exit status shows that one was left out."""
     reads(node("n1", 4), node("n2", None, annotation_error="it is not a JSON object"))
     assert run(["template", "aws", "--nodes"]) == 4
     captured = capsys.readouterr()

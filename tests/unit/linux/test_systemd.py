@@ -29,7 +29,7 @@ def _terminal() -> tuple[int, int]:
 
 
 def _sockets() -> tuple[int, int]:
-    """Returns a pair of sockets; the journal's stream is a socket."""
+    """A pair of sockets; the journal's stream is a socket."""
     reads, writes = socket.socketpair()
     return reads.detach(), writes.detach()
 

@@ -26,6 +26,7 @@ from tests.support.readings import device_detector, outcome, read
 from tests.support.text import squeezed
 from tests.unit.discovery.test_unreadable import WORLD
 
+# The planted identifiers.
 SERIAL, NVME_SERIAL, DMI_SERIAL = "FT4XQ2Z8", "S64FNE0R500123", "CZ20340ABC"
 MAC, BOND_MAC, IB = (
     "3c:fd:fe:9b:31:d4",
@@ -44,6 +45,7 @@ PLANTED += [MPATH[1:], UUID, FS_UUID, FAT, "b2d4f6a8", LVM[4:36], LVM[36:], HOST
 USB, AT = usb_path("1-1"), "/sys/devices/pci0000:00/0000:00:17.0/ata1/host0/target0:0:0/0:0:0:0"
 BARE_MAC = MAC.replace(":", "")
 NET = f"enx{BARE_MAC}"
+# A machine on which each identifier is planted in several places and forms.
 WORLD_OF_SECRETS = merge(
     bare(),
     usb_device(
@@ -122,12 +124,13 @@ WORLD_OF_SECRETS = merge(
 
 
 def recorded(world: dict[str, Any], *more: str) -> dict[str, Any]:
+    """A recording of this machine, without identifiers. more: further identifiers to replace."""
     recording = without_identifiers(Recorder(RecordedHost(world)).run(), more)
     return dict(json.loads(json.dumps(recording)))
 
 
 def test_planted_identifiers_do_not_appear() -> None:
-    """They appear in no letter case, with or without separators, alone or within other text, as a value or a name."""
+    """The search ignores case and separators, and finds an identifier within a longer text or name too."""
     text = json.dumps(recorded(WORLD_OF_SECRETS, MACHINE_ID))
     before = squeezed(json.dumps(WORLD_OF_SECRETS))
     for identifier in PLANTED:
@@ -169,7 +172,7 @@ def test_equal_identifiers_stay_equal_throughout_the_machine() -> None:
 
 
 def test_the_names_of_a_file_systems_further_devices_are_replaced() -> None:
-    """The journal of XFS and the device of an automount may be named by a link that contains a serial number."""
+    """A link that contains a serial number may name the journal of XFS, or the device of an automount."""
     link = "/dev/disk/by-id/ata-ST4000NM0035_ZC1ABCDE-part1"
     lines = f"1 0 8:1 / / rw - xfs /dev/sda1 rw,logdev={link}\n2 1 0:9 / /efi rw - autofs systemd-1 rw,fd=3,direct\n"
     unit = {"/run/systemd/generator/efi.mount": f"[Mount]\nWhat={link}\nWhere=/efi\nType=vfat\n"}
@@ -189,8 +192,8 @@ def test_identifiers_are_numbered_in_the_order_in_which_they_appear() -> None:
     assert host.text("/sys/class/net/eth0/address") == "02:00:00:00:00:03"
 
 
-def test_a_short_serial_number_is_replaced_in_its_places_only() -> None:
-    """Replacing every occurrence would change sizes, port numbers and other short texts."""
+def test_a_short_serial_number_is_replaced_only_where_serial_numbers_are() -> None:
+    """A replacement everywhere would also change equal sizes, port numbers and other short texts."""
     short = usb_device(
         "1-2", serial="512", product="0512", properties={"ID_SERIAL": "A_B_512", "ID_SERIAL_SHORT": "512"}
     )
@@ -202,7 +205,7 @@ def test_a_short_serial_number_is_replaced_in_its_places_only() -> None:
 
 
 @pytest.mark.parametrize("name", ["virtio0", "0000:00:14.0", "nvme0n1", "block", "node", "virtual", "x86_64"])
-def test_an_identifier_that_is_a_name_of_the_kernels_changes_no_path(name: str) -> None:
+def test_an_identifier_that_is_also_a_kernel_name_changes_no_path(name: str) -> None:
     """The serial number of a root hub is its controller's PCI address. A machine may have any host name."""
     parts = files({"/sys/devices/virtio0/block/x": "", "/sys/devices/system/node/node0/cpulist": "0"})
     world = merge(
@@ -218,7 +221,7 @@ def test_a_device_without_serial_number_keeps_its_model() -> None:
     assert recorded(merge(bare(), model))["properties"][usb_path("1-2")] == known
 
 
-def test_a_property_on_no_list_is_a_number_and_a_file_on_none_is_unknown() -> None:
+def test_an_unlisted_property_is_replaced_and_an_unlisted_file_is_left_out() -> None:
     added = files({f"{usb_path('1-1')}/secret": "x", f"{usb_path('1-1')}/power/control": "auto"})
     world = merge(bare(), usb_device("1-1", properties={"OWNER": "Joe Doe", "FLAG": "1", "ID_BUS": "usb"}), added)
     recording = recorded(world)
@@ -227,7 +230,7 @@ def test_a_property_on_no_list_is_a_number_and_a_file_on_none_is_unknown() -> No
     assert recording["left_out"][usb_path("1-1")] == ["power/", "secret"]
 
 
-def test_kinds_of_partitions_and_of_devices_and_bit_masks_are_no_identifiers() -> None:
+def test_types_of_partitions_and_devices_and_bit_masks_are_kept() -> None:
     esp, wmi = "c12a7328-f81f-11d2-ba4b-00a0c93ec93b", "05901221-D566-11D1-B2F0-00A0C9062910"
     wmi_path, keys = f"/sys/devices/platform/PNP0C14:00/wmi_bus/wmi/{wmi}", "7 ff9f207ac14057ff febeffdfffefffff"
     board = "/sys/devices/virtual/input/input3"
@@ -247,7 +250,7 @@ def test_kinds_of_partitions_and_of_devices_and_bit_masks_are_no_identifiers() -
 
 
 NET, HOST0 = "/sys/devices/virtual/net/tunl0", "/sys/devices/pci0000:00/0000:00:1f.0/host0/scsi_host/host0"
-HIDDEN = [  # attributes that contain identifiers, by various names
+HIDDEN = [  # a file, its content, and the identifier in it
     (f"{NET}/address", "0a:0b:0c:0d", "0a:0b:0c:0d"),
     (f"{NET}/broadcast", "20:01:04:70:1f:0b:00:09:00:00:00:00:00:00:00:02", "04:70:1f:0b:00:09"),
     (f"{HOST0}/board_tracer", "SV81234567", "SV81234567"),
@@ -279,11 +282,11 @@ def test_names_of_file_servers_and_their_users_are_replaced(kind: str, source: s
     table = recorded(merge(bare(), mounts(("/mnt", "0:44", kind, source))))["files"]["/proc/self/mountinfo"]
     assert re.search(rf" - {kind} id-[0-9]+ ", table)
     kept = Recorder(RecordedHost(merge(bare(), mounts(("/mnt", "0:44", kind, source))))).run()
-    assert "sesame" not in json.dumps(kept), "a password is left out in any case"
+    assert "sesame" not in json.dumps(kept), "a password is left out of any recording"
 
 
 def test_addresses_of_interfaces_stay_addresses_of_equal_networks() -> None:
-    """A network of the same size has as many addresses as before. No address is one that somebody uses."""
+    """Addresses of one network become addresses of one network of the same size, which nobody uses."""
     given = {
         **{
             f"10.0.{network}.{host}/24": f"240.0.{network + 1}.{n + 1}"
@@ -327,8 +330,8 @@ SAME_DISK = disk(
         ("filesystem", {"kind": ["local", "network", "pseudo"]}),
     ],
 )
-def test_a_configuration_with_the_numbers_counts_as_before(detector: str, all_devices: dict[str, object]) -> None:
-    """Each identifier in a configuration selects as many devices of the machine as its number of the recording."""
+def test_a_configuration_with_the_replacements_counts_as_before(detector: str, all_devices: dict[str, object]) -> None:
+    """A replacement selects as many devices of the recording as its identifier selects on the machine."""
     world = merge(WORLD_OF_SECRETS, SAME_DISK, {"addresses": ADDRESSES})
     counts = []
     for host in (RecordedHost(Recorder(RecordedHost(world)).run()), RecordedHost(recorded(world))):
@@ -350,6 +353,7 @@ def test_addresses_that_are_the_same_everywhere_stay() -> None:
     assert "ff:ff:ff:ff:ff:ff" in text
 
 
+# Serial numbers: letters and digits.
 WORDS = st.text(string.ascii_letters + string.digits, min_size=8, max_size=24).filter(
     lambda s: any(c.isalpha() for c in s) and any(c.isdigit() for c in s) and len(set(s.lower())) > 2
 )

@@ -1,4 +1,4 @@
-"""The command record: its file, its errors and its messages. A replay gives the same readings as the machine."""
+"""The command `record`: its file, its errors and its messages. The recording gives the same readings as the machine."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_every_subsystem_of_this_machine_replays_alike(
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.isdir("/sys/devices"), reason="needs a sysfs")
 def test_no_path_that_exists_is_missing_on_the_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A path outside the recording is unknown. In a recorded folder, a name that is not listed does not exist."""
+    """On a recording, a path that was not recorded is unknown (None). A name that a recorded folder lacks is absent."""
 
     def paths() -> set[str]:
         walks = (os.walk(top) for top in ("/sys", "/dev"))
@@ -102,14 +102,14 @@ def test_the_report_counts_devices_that_udev_does_not_know(tmp_path: Path, capsy
 
 
 def test_a_recorded_machine_can_be_recorded_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Identifiers are replaced once. A second recording keeps the hashes, and --keep-serials keeps the identifiers."""
+    """A second recording keeps the replacements of the first one."""
     first, once, twice, kept = (str(tmp_path / f"{name}.json.gz") for name in ("first", "once", "twice", "kept"))
     Path(first).write_text(json.dumps(merge(bare(), usb_device(serial="SN-4711-0815"))))
     output_of(capsys, "record", once, "--machine", first)
     output_of(capsys, "record", twice, "--machine", once)
     output_of(capsys, "record", kept, "--machine", first, "--keep-serials")
     assert Path(once).read_bytes() == Path(twice).read_bytes()
-    assert Path(once).read_bytes()[4:8] == bytes(4), "gzip's time of the compression would make each another"
+    assert Path(once).read_bytes()[4:8] == bytes(4), "gzip's timestamp is 0, so equal recordings are equal files"
     assert b"SN-4711-0815" not in gzip.decompress(Path(once).read_bytes())
     serials = [load(path).text("/sys/bus/usb/devices/1-1/serial") for path in (kept, once)]
     assert (serials[0], str(serials[1])[:3]) == ("SN-4711-0815", "id-")
@@ -120,7 +120,7 @@ HOSTILE = st.binary(max_size=60).map(lambda raw: raw.replace(b"\0", b"").decode(
 
 @given(HOSTILE, HOSTILE, HOSTILE)
 def test_any_text_of_a_device_is_replayed_as_it_is_read(serial: str, model: str, name: str) -> None:
-    """Text read from a replayed recording equals the text read before recording."""
+    """The recorded text equals the text that the machine gives."""
     path = "/sys/bus/usb/devices/1-1"
     before = RecordedHost(merge(bare(), usb_device(serial=serial, model=model, properties={"ID_X": name})))
     recording = json.loads(json.dumps(Recorder(before).run(), sort_keys=True))
@@ -151,12 +151,12 @@ AT = "/sys/devices/pci0000:00/0000:00:1f.0"
 
 
 def pci(attributes: dict[str, str], **parts: dict[str, str]) -> dict[str, object]:
-    """Returns a machine with one PCI function that has these files."""
+    """A machine with one PCI function that has these attributes."""
     links = {"/sys/bus/pci/devices/0000:00:1f.0": AT, f"{AT}/subsystem": "/sys/bus/pci"}
     return merge(parts, {"files": {f"{AT}/{name}": text for name, text in attributes.items()}, "links": links})
 
 
-def test_what_is_left_out_is_unknown_not_absent() -> None:
+def test_a_file_that_is_left_out_is_unknown_and_not_absent() -> None:
     left_out = ("config", "rom", "vpd", "resource0", "power/control", "key", "queues")  # but queue/ is kept
     errors = {f"{AT}/speed": "EINVAL", f"{AT}/model": "EACCES"}
     links = {"driver": "../../../bus/pci/drivers/i40e", "dead": "../nowhere", "of": "../../../firmware/node"}
@@ -185,8 +185,8 @@ def test_what_is_left_out_is_unknown_not_absent() -> None:
     assert recording["errors"] == errors
 
 
-def test_files_of_a_class_and_folders_that_are_left_out_are_no_obstacle() -> None:
-    """/sys/class/drm/version is a file. A device may have the name of a folder that is left out elsewhere."""
+def test_a_file_among_devices_and_a_device_named_like_a_left_out_folder() -> None:
+    """/sys/class/drm/version is a file. The device has the name of a folder that is left out elsewhere."""
     misc = "/sys/devices/virtual/misc/microcode"
     files = {"/sys/class/drm/version": "drm 1.1", f"{misc}/uevent": "", f"{misc}/power/control": "auto"}
     links = {"/sys/class/misc/microcode": misc, f"{misc}/subsystem": "/sys/class/misc"}
@@ -195,7 +195,7 @@ def test_files_of_a_class_and_folders_that_are_left_out_are_no_obstacle() -> Non
     assert [device.name for device in find_in(host, ["misc"])] == ["microcode"]
 
 
-def test_passwords_and_what_talks_to_hardware_is_on_no_list() -> None:
+def test_passwords_and_files_whose_reading_accesses_hardware_are_not_recorded() -> None:
     for name in ("config", "rom", "vpd", "resource", "resource0_wc", "vpd_pg80", "edid", "temp1_input", "pcr-sha256"):
         assert not keeps_file(f"{AT}/{name}")
     for name in ("password", "password_in", "dhchap_secret", "dhchap_ctrl_secret", "config_info", "key", "remove"):
@@ -204,8 +204,8 @@ def test_passwords_and_what_talks_to_hardware_is_on_no_list() -> None:
     assert not [name for pattern in UNSAFE_ATTRIBUTES for name in matching(ATTRIBUTES, pattern)]
 
 
-def test_what_leads_to_the_systems_disks_is_recorded() -> None:
-    """A recording contains the links in /dev that mounts name, and generated automount units, but no mount options."""
+def test_the_links_and_units_that_lead_to_the_systems_disks_are_recorded() -> None:
+    """A recording contains the links in /dev that mounts name, and automount units, but no private mount options."""
     mounts = "29 1 0:25 / / rw - btrfs /dev/disk/by-label/r\\040t rw,space_cache,subvol=/@secret\n"
     unit = {"/run/systemd/generator.late/efi.automount": "[Automount]\nWhere=/efi\n"}
     files = {"/proc/self/mountinfo": mounts, "/dev/sda2": "", "/sys/devices/x/uevent": "", **unit}
@@ -225,7 +225,7 @@ def test_only_file_systems_that_a_path_leads_to_are_measured() -> None:
 
 
 class Hanging(RecordedHost):
-    """A double of a machine with an attribute on which a read hangs."""
+    """A machine on which a read of the attribute "speed" hangs."""
 
     def raw(self, path: str, limit: int) -> str:
         if path.endswith("/speed"):
@@ -240,8 +240,8 @@ def test_an_attribute_that_hangs_is_left_out(monkeypatch: pytest.MonkeyPatch) ->
     assert recording["errors"] == {f"{AT}/speed": "ETIMEDOUT"}
 
 
-def test_a_file_that_is_there_is_kept_unless_forced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With --force, the file gets the permissions of a newly created file."""
+def test_an_existing_file_is_kept_without_the_option_force(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With --force, the replaced file gets the permissions of a new file."""
     path = tmp_path / "m.json"
     path.write_text("precious")
     assert run(["record", str(path), "--machine", str(MACHINE)]) == 2

@@ -147,7 +147,6 @@ def _decode_fields(kind: Any, data: Mapping[str, Any]) -> Any:
 
 
 def _decode_key(kind: Any, text: str) -> Any:
-    """Restores the key of a mapping from its text."""
     return text if kind is str else kind.from_text(text)
 
 
@@ -203,7 +202,7 @@ def _item_kinds(kind: Any) -> Iterator[Any]:
 
 
 def _has_fields(thing: object) -> bool:
-    """Whether this is a dataclass or a NamedTuple, or an instance of one."""
+    """Whether a class or an instance has named fields, because it is a dataclass or a NamedTuple."""
     return is_dataclass(thing) or hasattr(thing, "_fields")
 
 

@@ -63,7 +63,7 @@ PLUGIN_DOMAINS: Mapping[str, str] = {
 
 
 def plugin_domain(name: str) -> str | None:
-    """The key of PLUGIN_DOMAINS that is the domain of a resource's name or a parent domain; None if no key is."""
+    """The domain of a resource's name, or its parent domain, if PLUGIN_DOMAINS contains the domain; otherwise None."""
     name_domain = name.partition("/")[0]
     # Because of the dots, "notamd.com" does not match "amd.com".
     return next((domain for domain in PLUGIN_DOMAINS if f".{name_domain}".endswith(f".{domain}")), None)

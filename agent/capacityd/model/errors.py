@@ -71,7 +71,7 @@ class HostError(CapacitydError):
 class AmbiguousValue(HostError):
     """A value could not be read, but only a few values are possible.
 
-    A test in the configuration fails if no possible value matches. Otherwise, its result is unknown.
+    A test in the configuration fails if no possible value matches. Otherwise, the test's result is unknown.
     """
 
     def __init__(self, error: HostError, possible: tuple[str, ...]) -> None:

@@ -8,7 +8,7 @@ line of the answer begins with the name of a class:
   credentials, a PassResult, and a MetricsResult if a metrics file was written or removed. Then the worker ends.
 
 The resident process ignores other lines. If a worker ends without a result, its pass is lost. A worker may start before
-it has a job, and may end at any time until it gets one.
+it has a job. Until the worker gets a job, it may end at any time.
 
 PassResult.memory is the text that a pass leaves for the next pass. The resident process does not parse the text, and
 gives it to the next worker for any job. The text is empty after a start of the service, and after a lost pass.
@@ -38,7 +38,7 @@ class JobRequest:
     reasons: frozenset[PassReason] = frozenset()
     """Why the job is due."""
     memory: str = ""
-    """PassResult.memory of the last pass; "" if there is none."""
+    """PassResult.memory of the last pass; "" after a start of the service, or after a lost pass."""
     node_unchanged: bool = False
     """Whether the Node is watched, and has not changed since the last pass."""
 
@@ -103,13 +103,13 @@ class PassResult:
     memory: str = ""
     """What this pass leaves for the next pass (worker/pass_memory.py)."""
     requeue_after: float | None = None
-    """Seconds until the next pass, if this pass needs a next pass at a certain time; otherwise None."""
+    """Seconds until the next pass that this pass needs; None if this pass waits for nothing."""
     start_in: float | None = None
     """Seconds until the first pass that reads the Node (start_jitter). Set only if this pass has read no Node."""
     credential_files: tuple[str, ...] = ()
     """The files with the pass's credentials. If empty, the service continues to watch the files of the last pass."""
     node: str | None = None
-    """The Node's fingerprint after the pass; "" if the Node does not exist; None if the pass has not read the Node."""
+    """The Node's fingerprint after the pass, or "" for a missing Node; None if the pass has not read the Node."""
     changed: bool = True
     """Whether a reading differs from that of the last pass."""
     written: bool = False
@@ -199,7 +199,7 @@ class ServiceStatus:
     not_watched: str = ""
     """Why the Node is not watched; "" if the Node is watched, or if the watch has not begun yet."""
     slow_activity: Activity | None = None
-    """The activity of a worker that has run longer than worker_process.SLOW; None if no worker has."""
+    """The activity of a worker that has run longer than worker_process.SLOW; None without a slow worker."""
     slow_since: float = 0.0
     """When the slow worker started, in seconds since the epoch."""
 

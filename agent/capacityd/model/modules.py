@@ -1,4 +1,4 @@
-"""The Python modules that capacityd needs, the package that provides each, and the error if one is missing."""
+"""The Python modules that capacityd needs, their packages, and the error for a missing module."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class NodeState:
     configuration: str | None = None
     """The annotation CONFIGURATION_ANNOTATION; None if absent."""
     conditions: tuple[Condition, ...] = ()
-    """The conditions of capacityd's type. There are several only if another writer has added one."""
+    """The conditions of capacityd's type. There are several only if another writer has added a condition."""
     machine_id: str = ""
     system_uuid: str = ""
     """The UUID that the kubelet has read from the machine's firmware; "" if unknown."""

@@ -76,7 +76,7 @@ class Explanation:
     detail: str = ""
     """The text that could not be used, if the problem does not concern a single device."""
     when: tuple[Compared, ...] = ()
-    """The tests of `when`, if at least one of them failed."""
+    """The tests of `when`, if any test failed."""
     undetermined: tuple[Undetermined, ...] = ()
     counted: tuple[Contribution, ...] = ()
     """The matching devices, if the resource is unknown."""

@@ -20,7 +20,7 @@ from capacityd.node.kubelet_kubeconfig import find_kubelet_kubeconfig
 from capacityd.node.proxy import proxy_headers
 
 _MAX_EVENT_MESSAGE = 1024
-"""The limit of events.k8s.io in characters. Events of v1 have no limit, but clients may read them as events.k8s.io."""
+"""The limit of events.k8s.io in characters. Events of v1 have no limit, but clients may read them through this API."""
 
 
 class ApiNode:
@@ -33,7 +33,7 @@ class ApiNode:
         machine: Machine,
         cache: CredentialsCache,
     ) -> None:
-        """kubeconfig, node_name: None for the default. cache: also receives what this Node's requests find out."""
+        """kubeconfig, node_name: None for the default. cache: also receives what the requests find out."""
         self._kubeconfig = kubeconfig
         self._configured_name = node_name
         self._machine = machine

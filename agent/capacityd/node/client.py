@@ -28,8 +28,8 @@ from capacityd.node.transport_errors import from_transport_error
 T = TypeVar("T")
 
 _TIMEOUTS = (5.0, 12.0)
-"""Seconds to connect, and seconds to wait for each part of a response. They limit neither the name resolution nor the
-whole response. The service ends a worker that takes too long."""
+"""Seconds to connect, and seconds to wait for each part of a response. The name resolution and the whole response may
+take longer. The service ends a worker that takes too long."""
 _PATCH_TIMEOUTS = (5.0, 30.0)
 """The same timeouts for a PATCH. The API server responds only after all admission webhooks have answered or timed out.
 By default, each webhook has 10 s. Mutating webhooks are called one after the other."""

@@ -68,7 +68,7 @@ class Pool:
         response = self._send(method, url, **options)
         server = self._access.api_server
         try:
-            # The library itself limits no response.
+            # The library would read a response of any size.
             data = response.read(self._max_response_bytes + 1, decode_content=False)
             if len(data) > self._max_response_bytes:
                 raise NodeUnreachable(f"{server} sent a response of more than {self._max_response_bytes} bytes")

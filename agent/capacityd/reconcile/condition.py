@@ -60,5 +60,4 @@ def _without_key(trouble: Trouble) -> str:
 
 
 def _shortened(text: str, limit: int) -> str:
-    """The text, cut to this number of characters."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

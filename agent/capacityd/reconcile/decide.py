@@ -49,7 +49,6 @@ def decide(entry: Entry, inputs: Inputs) -> Decision:
 
 
 def _of_device_plugin(entry: Entry) -> Decision:
-    """Decides about a name that a device plugin has registered."""
     reason = "a device plugin has this name, so the kubelet writes the key; publish under another name"
     if isinstance(entry.reading, Quantity):
         return _refuse(entry, reason, desired=entry.reading.value)
@@ -104,7 +103,6 @@ def _keep_published(entry: Entry, reading: Unknown) -> Decision:
 
 
 def _publish(entry: Entry, number: int, inputs: Inputs) -> Decision:
-    """Publishes the number of a reading."""
     decision = Decision(entry, _why_set(entry, number), desired=number, published=number)
     published = entry.published
     # Only a number below both the published and the stored number is a reduction.

@@ -1,4 +1,4 @@
-"""The memory that a pass leaves for the next one. Times are seconds of uptime.
+"""The memory that a pass leaves for the next pass. Times are seconds of uptime.
 
 The memory is empty after a start of the service, after a worker has died, after a patch without an answer, and for a
 Node with another uid. Then the published numbers come only from the Node's annotation.
@@ -110,7 +110,7 @@ class Memory:
         return self.writes[-1] + MIN_INTERVAL if is_full else 0.0
 
     def overwritten_until(self, uptime: float) -> float | None:
-        """Until when the Node counts as overwritten by other writers; None if it does not."""
+        """When the Node stops counting as overwritten by other writers; None if it does not count as overwritten."""
         recent = [at for at in self.restored if uptime - at < WINDOW]
         if len(recent) < OVERWRITES or uptime - recent[-1] >= OVERWRITTEN_FOR:
             return None
@@ -141,7 +141,7 @@ class Memory:
         """
         expected = plan.node.after(patch)
         written = {change.key for change in plan.written_changes}
-        held = {wait.key for wait in plan.waits}  # the patch has only restored these keys, without their reduction
+        held = {wait.key for wait in plan.waits}  # the patch has restored these keys, and their reduction comes later
         published = dict(plan.published)
         altered = {key for key in written | published.keys() if stored.stored(key) != expected.stored(key)}
         accepted = written - held - altered
@@ -170,8 +170,8 @@ class Memory:
             memory = memory.with_denied(THE_ANNOTATION, THE_ANNOTATION, text, uptime)
         elif ANNOTATION in patch.annotations:
             memory = memory.without_denials_of([THE_ANNOTATION])
-        texts = [list(map(condition_text, node.conditions)) for node in (expected, stored)]
-        if texts[0] == texts[1] and stored.configuration == expected.configuration:
+        expected_texts, stored_texts = (list(map(condition_text, node.conditions)) for node in (expected, stored))
+        if stored_texts == expected_texts and stored.configuration == expected.configuration:
             return memory if patch.condition is None else memory.without_denials_of([THE_CONDITION])
         if expected.condition is None:
             return memory
@@ -211,7 +211,7 @@ def digest_of_ours(node: NodeState, published: Collection[Key]) -> str:
 
 
 def _asks_to_lower(key: Key, readings: Mapping[str, Reading], published: int | None) -> bool:
-    """Whether a reading asks for less than the published number. An unknown reading does not.
+    """Whether a reading asks for less than the published number or for no number. An unknown reading does not.
 
     published: None if only the annotation lists the key. Then the answer is yes, because the number may be larger.
     """

@@ -33,7 +33,7 @@ def patch_of_numbers(plan: Plan, memory: Memory, uptime: float) -> Patch:
 
 
 def _differing(numbers: Mapping[str, int | None], stored: Mapping[str, str]) -> dict[str, int | None]:
-    """The numbers that differ from the stored ones. None means that there is no number."""
+    """The numbers that differ from the stored numbers. None stands for no number."""
     texts = {name: None if number is None else str(number) for name, number in numbers.items()}
     return {name: number for name, number in numbers.items() if stored.get(name) != texts[name]}
 

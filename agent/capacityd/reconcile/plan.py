@@ -134,7 +134,7 @@ def _allowed(decision: Decision, memory: Memory, uptime: float, names: Names) ->
 
 
 def _contains(names: Names, name: str) -> bool:
-    """Whether names contain the name, or are None."""
+    """Whether the name may be written. None allows every name."""
     return names is None or name in names
 
 

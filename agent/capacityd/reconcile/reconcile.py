@@ -93,7 +93,7 @@ class Pass:
             return PassEnd(inputs, memory, error=e)
 
     def _identify(self) -> tuple[str | None, NodeError | None]:
-        """The Node's name, or None if it is not known, and the error of the attempt."""
+        """The Node's name and the error. The name is None if it is not known."""
         try:
             return self.node.identify(), None
         except NodeError as e:

@@ -66,7 +66,8 @@ class Writing:
         for key in plan.due:
             if key.is_label and Key(key.name) in plan.due:  # tried together with its resource
                 continue
-            for each in (key,) if key.is_label else (key, key.label):
+            keys = (key,) if key.is_label else (key, key.label)
+            for each in keys:
                 self._write_parts((str(each),))
         if why or self._denials() != denied_before:
             # The condition comes last, because it reports what was denied.

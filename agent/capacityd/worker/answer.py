@@ -42,7 +42,7 @@ def answer_of(
 
 
 def _fingerprint_of(end: PassEnd) -> str | None:
-    """The Node's fingerprint; "" if the Node does not exist; None if the pass has not read the Node."""
+    """The Node's fingerprint, or "" if the Node does not exist; None if the pass has not read the Node."""
     if isinstance(end.error, NodeMissing):
         return ""
     return end.outcome.node.fingerprint if end.outcome else None

@@ -40,13 +40,13 @@ class PassStatus:
     troubles: tuple[Trouble, ...] = ()
     """What is wrong with the Node, including a denial of the condition, which the condition itself can't report."""
     condition: Condition | None = None
-    """The condition on the Node; None if there is none."""
+    """The condition on the Node; None if the Node has no condition of capacityd's type."""
     succeeded_at: float | None = None
-    """When a pass last ended without an error; None if no pass has."""
+    """When a pass last ended without an error; None for never."""
     read_at: float | None = None
-    """When a pass last read the Node; None if no pass has."""
+    """When a pass last read the Node; None for never."""
     written_at: float | None = None
-    """When a pass last wrote the Node; None if no pass has."""
+    """When a pass last wrote the Node; None for never."""
 
     @property
     def published(self) -> dict[str, int]:

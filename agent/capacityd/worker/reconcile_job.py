@@ -95,7 +95,6 @@ class PassJob:
         return readings
 
     def _inputs(self, readings: Mapping[str, Reading]) -> Inputs:
-        """The inputs of the pass."""
         settings, uptime_now = self._config.settings, self.uptime()
         lower_after = settings.lower_after
         if uptime_now < BOOT_SECONDS:  # drivers and devices may still appear

@@ -87,13 +87,13 @@ def read_service(folder: str) -> ServiceStatus | None:
 
 
 def why_unwritable(folder: str) -> str:
-    """Why the folder is probably not writable; "" if it is probably writable. Writes nothing."""
+    """Why the folder seems not to be writable; "" if it seems writable. Writes nothing."""
     code = write_error(folder)
     return os.strerror(code) if code else ""
 
 
 def running(folder: str) -> ServiceStatus | None:
-    """The status of the running service; NO_STATUS if it has not written a status yet; None if it is not running.
+    """The status of the running service, or NO_STATUS before its first status; None if the service is not running.
 
     The service is running if the kernel's list of locks (proc_locks(5)) contains its lock. Only root may open the lock
     file, because a process that opens the file could prevent the service from starting.

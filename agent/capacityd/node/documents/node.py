@@ -26,7 +26,8 @@ _NODE_OF_TOKEN = "authentication.kubernetes.io/node-name"  # noqa: S105  # a key
 def node_state(document: Any) -> NodeState:
     """Returns the state of a Node. Raises InvalidDocument if the document is not a Node.
 
-    The uid, the annotations and the labels stay unchanged, because they are compared with other texts.
+    Texts are made printable. Only the uid, the annotations and the labels stay unchanged, because they are compared
+    with other texts.
     """
     if not isinstance(document, dict):
         raise InvalidDocument("this is not a Node: it is not a JSON object")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +18,6 @@ from tests import ROOT
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.package.machine import Machine, machine
 from tests.package.packages import Packages
-from tests.package.test_repository import PROMOTE, SERVED, new_repository, serve
 
 EXAMPLES = sorted((ROOT / "conf/cloud-init").glob("*.yaml"))
 # Only the modules that the examples use: other modules would set up a network, accounts and keys.
@@ -26,6 +28,9 @@ SETTINGS = {
     "cloud_config_modules": ["runcmd"],
     "cloud_final_modules": ["package-update-upgrade-install", "scripts-user"],
 }
+SIGNER = "packages@example.com"
+DISTRIBUTION = f"Codename: stable\nComponents: main\nArchitectures: amd64\nSignWith: {SIGNER}\n"
+SERVED = "/srv/repository"
 
 
 def test_what_the_examples_write_is_valid(tmp_path: Path) -> None:
@@ -49,18 +54,40 @@ def fresh() -> Iterator[Machine]:
         yield running
 
 
-def test_the_example_installs_on_a_stock_image(fresh: Machine, packages: Packages) -> None:
+@pytest.fixture
+def repository(packages: Packages) -> Iterator[Path]:
+    """Yields the folder of a signed apt repository that contains the package. Its public key is in example.asc."""
+    # gpg-agent's socket needs a short path; pytest's temporary folders have long paths.
+    with tempfile.TemporaryDirectory(prefix="capacityd-") as top:
+        folder, keys = Path(top, "repository"), Path(top, "keys")
+        keys.mkdir(mode=0o700)
+        (folder / "conf").mkdir(parents=True)
+        (folder / "conf/distributions").write_text(DISTRIBUTION)
+
+        def run(*command: str) -> str:
+            environment = {"PATH": os.environ["PATH"], "HOME": str(keys), "GNUPGHOME": str(keys)}
+            done = subprocess.run(
+                command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=True
+            )
+            return done.stdout
+
+        try:
+            run("gpg", "--batch", "--passphrase", "", "--quick-generate-key", SIGNER, "rsa4096", "sign", "never")
+            run("reprepro", "includedeb", "stable", str(packages.current))
+            (folder / "example.asc").write_text(run("gpg", "--armor", "--export", SIGNER))
+            yield folder
+        finally:
+            run("gpgconf", "--kill", "gpg-agent")
+
+
+def test_the_example_installs_on_a_stock_image(fresh: Machine, repository: Path) -> None:
     """The repository is in a folder, because the machine has no network. tests/machine runs the example for kubeadm."""
     for path in EXAMPLES:
         fresh.run("cloud-init", "schema", "--config-file", fresh.put(path))
     document = yaml.safe_load((ROOT / "conf/cloud-init/repository.yaml").read_text())
     key, sources, _ = document["write_files"]
-    with new_repository() as repository:
-        repository.add(packages.current)
-        repository.run("gpg --armor --export packages@example.com >example.asc")
-        repository.run(PROMOTE)
-        serve(fresh, repository)
-        key["content"] = (repository.folder / "example.asc").read_text()
+    fresh.unpack(repository, SERVED)
+    key["content"] = (repository / "example.asc").read_text()
     sources["content"] = sources["content"].replace("https://packages.example.com/", f"file:{SERVED}/")
     fresh.run("sh", "-c", "rm -f /etc/apt/sources.list /etc/apt/sources.list.d/*")
     boot_with(fresh, document)

@@ -11,7 +11,7 @@ _RULE = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "re
 
 
 def create_policy(cluster: Cluster, name: str, when: str, operations: str) -> None:
-    """when: selects the writes to change, in CEL. operations: the JSONPatch operations to add to them, in CEL."""
+    """Creates a policy that changes writes. when: which writes. operations: JSONPatch operations. Both are in CEL."""
     spec = {
         "failurePolicy": "Fail",
         "reinvocationPolicy": "Never",
@@ -64,7 +64,7 @@ def delete_denial(cluster: Cluster, name: str) -> None:
 
 
 def is_denied(cluster: Cluster, node: str, key: str) -> bool:
-    """Whether the API server denies the Node's own user a change of this key, by a dry run."""
+    """Whether the API server denies the Node's own user a change of this key (a dry run)."""
     user = Api(cluster.url, cluster.ca_file, token_of(node_user(node)))
     try:
         user.patch(f"/api/v1/nodes/{node}/status?dryRun=All", {"status": {"capacity": {key: "99"}}})

@@ -13,7 +13,7 @@ from tests.cluster.controlplane import Cluster
 
 PYTHON = Path("/usr/bin/python3")
 CLIENT = Path(os.environ.get("CAPACITYD_PYTHON") or PYTHON)
-"""The Python that capacityd runs with: the distribution's, or one with another version of the client (matrix.py)."""
+"""The Python that runs capacityd: the distribution's, or one with another version of the client (matrix.py)."""
 DONGLE = "example.com/dongle"
 ANNOTATION = "capacityd/published"
 CONDITION = "CapacityPublished"
@@ -44,7 +44,7 @@ def published_on(node: Mapping[str, Any]) -> dict[str, int]:
 
 
 def condition_of(node: Mapping[str, Any]) -> dict[str, Any]:
-    """The condition that capacityd set on a Node; empty if it set none."""
+    """capacityd's condition on a Node, or {}."""
     conditions = node["status"].get("conditions", [])
     return next((dict(condition) for condition in conditions if condition["type"] == CONDITION), {})
 

@@ -34,7 +34,7 @@ class ApiError(Exception):
 class Api:
     """One user's client, which threads can share. Its connections stay open, because tests poll the API server.
 
-    It needs a token or a certificate (a file with the certificate and its key). Raises OSError if no answer comes.
+    certificate: a file with the certificate and its key, in place of a token. Calls raise OSError without an answer.
     """
 
     def __init__(self, url: str, ca_file: Path, token: str | None = None, certificate: str | None = None) -> None:
@@ -65,7 +65,7 @@ class Api:
                 yield json.loads(line)
 
     def request(self, method: str, path: str, body: object = None, kind: str = "application/json") -> Any:
-        """The answer as JSON, else as text. Raises ApiError if the request is refused. kind: the body's media type."""
+        """The answer, parsed if it is JSON. Raises ApiError if the request is refused. kind: the body's media type."""
         data = None if body is None else json.dumps(body).encode()
         with _os_errors():
             response = self._send(

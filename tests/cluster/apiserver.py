@@ -1,4 +1,4 @@
-"""The API server of the control plane. A test can stop and restart it; it keeps its address and its data."""
+"""The API server of the control plane. A test can stop and restart it. It keeps its address and its data."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Audit:
 
     @contextmanager
     def requests(self, user: str | None = None, user_agent: str | None = None) -> Iterator[Requests]:
-        """Requests from now on by this user, with this text in their User-Agent."""
+        """The requests from now on by this user and with this text in their User-Agent."""
         yield Requests(self, self.mark(), user, user_agent)
 
     def since(self, position: int) -> list[Request]:
@@ -86,7 +86,7 @@ class Audit:
         return self.between(position, self.mark())
 
     def between(self, position: int, end: int) -> list[Request]:
-        """As since(), up to a later position. Calls for adjacent ranges return each request exactly once."""
+        """All requests answered between two positions. Two adjacent ranges have no request in common, and miss none."""
         with open(self.log, "rb") as log:
             log.seek(position)
             lines = log.read(end - position).splitlines()

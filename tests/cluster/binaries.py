@@ -1,8 +1,8 @@
-"""The programs of the control plane, and how to build them once into a cache folder.
+"""The programs of the control plane, which are built once into a cache folder.
 
-Kubernetes and etcd are published as Go modules, so the build needs only `go`: no container, and no downloads except
-modules. Run as a command, this module builds the named programs, or all, if they are missing. It prints progress to
-standard error, and prints the folder.
+Kubernetes and etcd are published as Go modules, so the build needs only `go`, and downloads only modules. As a command,
+this module builds the named programs that are missing (default: all). It prints the folder, and progress to standard
+error.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ OTHER_PLACES = ("/usr/local/go/bin/go", "/usr/lib/go-*/bin/go")
 
 
 class BuildError(Exception):
-    """The programs can't be built; the message says what to do."""
+    """The programs can't be built. The message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def programs() -> Programs:
 
 
 def cache_folder(source: Path = HERE, name: str = "cluster") -> Path:
-    """Named by a hash of everything that the build depends on, so that a change never uses an old build."""
+    """The folder of a build. Its name contains a hash of everything on which the build depends."""
     key = hashlib.sha256()
     for file in [source / "go.mod", source / "go.sum", *sorted(source.glob("*/*.go"))]:
         key.update(f"{file.relative_to(source)}\0{len(file.read_bytes())}\0".encode() + file.read_bytes())
@@ -125,7 +125,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def build(names: list[str], folder: Path, source: Source) -> None:
-    """Builds all programs at once, which keeps all cores busy. After an interruption, go reuses compiled packages."""
+    """Builds these programs together, to keep all cores busy. After an interruption, go reuses compiled packages."""
     go = find_go()
     say(f"building {', '.join(names)} {source.version} with {go}: once, about {_DURATION}")
     start = time.monotonic()
@@ -175,7 +175,7 @@ def pinned() -> str:
 
 
 def find_go() -> Path:
-    """A go that is new enough. If only an older go is installed, this go downloads a newer one (fetch_go)."""
+    """The path of a go that is new enough. If only an older go is installed, it downloads a newer one (fetch_go)."""
     versions = {Path(path): version(path) for path in installed_go()}
     if not versions:
         raise BuildError(
@@ -187,7 +187,7 @@ def find_go() -> Path:
 
 
 def installed_go() -> list[str]:
-    """Every go on this machine, of any version."""
+    """The paths of every go on this machine, of any version."""
     paths = [shutil.which("go"), *(path for place in OTHER_PLACES for path in glob.glob(place))]
     return [path for path in paths if path]
 

@@ -1,7 +1,7 @@
 """Fixtures for the control plane, whose programs are built at first use (binaries.py, releases.py).
 
---kubernetes and --kubelet choose versions; the default is the pinned version. A test marked since(WHAT) runs only on
-versions that have WHAT, a test marked before(WHAT) only on the others. tests/cluster/versions.md lists the versions.
+--kubernetes and --kubelet choose versions (default: the pinned version). A test marked since(FEATURE) runs only on
+versions that have the feature, a test marked before(FEATURE) only on older ones (tests/cluster/versions.md).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselects the tests that do not fit the version and, with --kubelet, the tests that run no kubelet."""
+    """Deselects tests that do not fit the version. With --kubelet, also deselects tests that run no kubelet."""
     version = _version(config)
     skewed = config.getoption("kubelet", default=None) is not None
     chosen: dict[bool, list[pytest.Item]] = {True: [], False: []}
@@ -69,7 +69,7 @@ def _version(config: pytest.Config) -> str:
 
 @pytest.fixture(scope="session")
 def cluster(binaries: Mapping[str, Path]) -> Iterator[Cluster]:
-    """One control plane for all tests; each test uses its own Node."""
+    """One control plane for all tests. Each test uses its own Node."""
     with control_plane(binaries=binaries) as running:
         yield running
 
@@ -96,6 +96,6 @@ def proxy(cluster: Cluster) -> Iterator[Proxy]:
 
 @pytest.fixture
 def s(cluster: Cluster) -> Iterator[Service]:
-    """The service, not started yet, on a machine with one device. Its Node has no kubelet."""
+    """The service on a machine with one device, not started yet. Its Node has no kubelet."""
     with service(cluster, usb_device("1-1")) as made:
         yield made

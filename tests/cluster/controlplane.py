@@ -1,7 +1,7 @@
 """A real control plane (etcd, kube-apiserver and kube-scheduler on loopback), and what the tests do with it.
 
-It has no controller manager, on purpose. So only the kubelet stops pods. The admission plugins that depend on a
-controller are off: no Node is tainted, and no pod needs a ServiceAccount.
+It has no controller manager on purpose, so only the kubelet stops pods. Admission plugins that depend on a controller
+are off, so no Node is tainted, and no pod needs a ServiceAccount.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Cluster:
         labels: Mapping[str, str] | None = None,
         status: Mapping[str, Any] | None = None,
     ) -> str:
-        """Creates a Node without a kubelet. Returns its name. capacity: added to BASE_CAPACITY; None: no capacity."""
+        """Creates a Node without a kubelet. Returns its name. capacity: besides BASE_CAPACITY (None: none at all)."""
         name = name or self.node_name()
         metadata: dict[str, Any] = {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}}
         if annotations is not None:
@@ -138,7 +138,7 @@ class Cluster:
         return dict(self.node(name)["status"].get("allocatable", {}))
 
     def set_capacity(self, name: str, changes: Mapping[str, str | None]) -> None:
-        """Changes capacity as another writer would; None removes a key."""
+        """Changes the capacity, as another writer. None removes a key."""
         self.admin.patch(f"/api/v1/nodes/{name}/status", {"status": {"capacity": dict(changes)}})
 
     def create_pod(self, node: str, requests: Mapping[str, str] | None = None, name: str | None = None) -> str:
@@ -167,7 +167,7 @@ class Cluster:
         return str(self.pod(name)["status"]["phase"])
 
     def unschedulable(self, name: str) -> str:
-        """The scheduler's message on why it could not place the pod; empty if there is no message."""
+        """The scheduler's message about why it could not place the pod, or ""."""
         for condition in self.pod(name)["status"].get("conditions", []):
             if condition["type"] == "PodScheduled" and condition["status"] == "False":
                 return str(condition["message"])
@@ -184,7 +184,7 @@ class Cluster:
 def control_plane(binaries: Mapping[str, Path] | None = None) -> Iterator[Cluster]:
     """A control plane that is ready. It stops when the context ends.
 
-    binaries: the programs of one version (releases.py); by default those of the pinned version.
+    binaries: the programs of one version (releases.py). Default: those of the pinned version.
     """
     binaries = binaries or programs()
     with ExitStack() as stack:

@@ -20,7 +20,7 @@ openssl_conf = init
 [init]
 stbl_section = names
 [names]
-# openssl takes 64 characters otherwise; names of Nodes may be longer, and Go has no limit.
+# Otherwise openssl accepts at most 64 characters. A Node's name may be longer.
 commonName = min:1, max:300
 [req]
 distinguished_name = name

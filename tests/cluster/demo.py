@@ -1,7 +1,6 @@
-"""make demo: runs docs/quickstart.md section by section, on a real control plane with a scheduler and a kubelet.
+"""`make demo` runs docs/quickstart.md section by section, on a real control plane with a scheduler and a kubelet.
 
-The demo prints each section with the output of its commands. It ends with exit status 1 when an output differs from the
-page.
+It prints each section with the output of the commands. If an output differs from the page, the exit status is 1.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _DIRECTIVE = re.compile(r"^<!-- docs: (.*) -->$", re.MULTILINE)
 
 
 def run_demo() -> str:
-    """Runs and prints the sections. Returns the title of the first one that differs from the page, "" if none does."""
+    """Runs and prints the sections. Returns the title of the first section that differs from the page, or ""."""
     with cluster_world() as world:
         for section in _SECTION.split(PAGE.read_text()):
             played = play(section, world)

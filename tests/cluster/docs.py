@@ -1,13 +1,15 @@
 """Runs each page that needs a control plane on a new one. As a command, it rewrites the outputs on the pages.
 
 The Node is n1. Its kubelet starts no containers, so a pod is running at once. The service is a process of the test, not
-a systemd unit. In outputs, the paths of the configuration and the kubeconfig and the address of the API server are
-replaced by those that a reader would see.
+a systemd unit. In outputs, paths and the address of the API server are replaced by those that a reader would see.
 
-Directives besides those of recorded pages: plug PORT and unplug PORT (a dongle); service start, stop or reload; kubelet
-restart or zero (sets extended resources to 0); gone NAME (leaves the key of a device plugin as the kubelet does five
-minutes after the plugin has left); until NAME=QUANTITY (waits until it is allocatable); node delete NAME; credentials
-wrong or right; api away or back.
+A page has directives in comments (tests/support/pages.py). Besides those of recorded pages, there are:
+- plug PORT and unplug PORT (a dongle);
+- service start, stop or reload;
+- kubelet restart, or zero (it sets extended resources to 0);
+- gone NAME (leaves a device plugin's key as the kubelet does five minutes after the plugin has left);
+- until NAME=QUANTITY (waits until this quantity is allocatable);
+- node delete NAME, credentials wrong or right, api away or back.
 """
 
 from __future__ import annotations
@@ -32,8 +34,8 @@ from tests.cluster.service import Service, service
 from tests.support.machines import usb_device
 from tests.support.pages import pages, place, play, same
 
-_PATIENCE = 90.0  # seconds until the output of a command that only reads must be as shown
-_SETTLE = 6.0  # seconds, if the page shows no output yet
+_PATIENCE = 90.0  # seconds within which a command that only reads must print the output on the page
+_SETTLE = 6.0  # the same, if the page shows no output yet
 _AGAIN = 1.0  # seconds between two tries; a command takes half a second of CPU time
 _READS = re.compile(
     r"kubectl (get|describe|events)\b|--dry-run=server\b|capacityd (status|devices|probe|plan|fleet|template)\b"
@@ -43,7 +45,7 @@ _READS = re.compile(
 class Shell:
     """A user's shell with kubectl and capacityd.
 
-    hidden: texts in outputs, and what a reader sees instead of them. paths: for a reader, and where they are here.
+    hidden: texts in outputs, and what a reader sees instead. paths: a reader's paths, and where they are here.
     """
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
@@ -62,7 +64,7 @@ class Shell:
         self.install(kubectl_capacityd(), "kubectl-capacityd")
 
     def install(self, command: Iterable[str | Path], name: str = "capacityd", options: Sequence[str] = ()) -> None:
-        """Makes a program of this name in this shell run this command. options: for the commands that have them."""
+        """Creates a program in this shell that runs a command. options: added for subcommands that have them."""
         script = self.folder / "bin" / name
         program = shlex.join(map(str, command))
         without_options = f'case "$1" in devices | record | status | --*) exec {program} "$@" ;; esac'
@@ -173,7 +175,7 @@ class ClusterWorld:
         act[what]()
 
     def _do_publish(self) -> None:
-        """Publishes the recording's numbers with kubectl. The service would read this machine's mounts and routes."""
+        """Publishes the recording's numbers with kubectl, because the service would read this machine's hardware."""
         plan = f"capacityd plan --patch --machine {self._machine}"
         patch = f"{plan} | kubectl patch node n1 --subresource=status --patch-file=/dev/stdin"
         self._shell.run_once(f"until {patch}; do sleep 1; done")  # the kubelet may not have registered the Node yet

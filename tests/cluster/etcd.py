@@ -1,4 +1,4 @@
-"""Faults of the control plane's etcd, by its JSON interface."""
+"""Faults of the control plane's etcd, caused through its JSON interface."""
 
 from __future__ import annotations
 

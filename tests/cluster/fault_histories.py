@@ -1,4 +1,7 @@
-"""Lets faults begin and end on the real API server, with the real service, and judges what happens to the Node."""
+"""Runs histories on the real API server with the real service, and lets the judge find what was wrong with the Node.
+
+A history is a list of faults (fault_scene.py), each with the seconds at which it begins and ends.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,15 @@ from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.truth import Span, broken_promise, is_right, quantities, right_within
 
 MINUTE = 75.0
-"""Seconds to wait for what happens within a minute."""
+"""Seconds within which something that happens once a minute must have happened."""
 SETTLED = 12.0
-"""Seconds for which the Node must stay right in the end: a kubelet reports every 10 s."""
+"""Seconds for which the Node must stay right at the end. It is more than the 10 s between a kubelet's reports."""
 
 
 def run(cluster: Cluster, planned: Sequence[Span]) -> list[str]:
-    """Runs a history. Quantities change when a fault begins. Returns what was wrong, with all that explains it.
+    """Runs a history. When a fault begins, a quantity changes. Returns what was wrong, with explanations.
 
-    planned: the faults, in seconds since the begin of the history.
+    planned: the faults, with times in seconds since the begin of the history.
     """
     with prepared_scene(cluster, {fault.kind for fault in planned}) as scene, watch_node(cluster, scene.node) as watch:
         wait_until(lambda: _right_since(watch, scene, time.time()), PATIENCE, "all is right at the beginning")
@@ -34,7 +37,7 @@ def run(cluster: Cluster, planned: Sequence[Span]) -> list[str]:
 
 
 def _play(scene: Scene, planned: Sequence[Span]) -> list[Span]:
-    """Lets the faults begin and end. Returns them with their times."""
+    """Makes the faults begin and end. Returns them with the real times."""
     begun = time.monotonic()
     active: dict[str, tuple[ExitStack, float]] = {}
     spans = []
@@ -60,7 +63,7 @@ def _play(scene: Scene, planned: Sequence[Span]) -> list[Span]:
 
 
 def _judge(scene: Scene, watch: NodeWatch, spans: Sequence[Span]) -> list[str]:
-    """Waits until the Node is right. Returns what was wrong, or wrong for too long."""
+    """Waits until the Node is right. Returns the broken promise, or that the Node was wrong for too long."""
     end, within, wrong = max(span.end for span in spans), right_within(spans), []
     try:
         wait_until(lambda: _right_since(watch, scene, time.time() - SETTLED), within + SETTLED + 60, "right")
@@ -76,7 +79,7 @@ def _judge(scene: Scene, watch: NodeWatch, spans: Sequence[Span]) -> list[str]:
 
 
 def _right_at(watch: NodeWatch, scene: Scene) -> float:
-    """Since when the Node has been right; infinity if it is not right."""
+    """Since when the Node has been right. Infinity: it is not right."""
     wanted, right_at = quantities(scene.changes), float("inf")
     for version in reversed(watch.versions):
         if version.type == "DELETED" or not is_right(version, wanted):

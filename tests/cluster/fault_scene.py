@@ -1,4 +1,4 @@
-"""The machine, the Node and the service of a history of faults (fault_histories.py), and its faults, on real parts."""
+"""The scene of a history of faults (fault_histories.py): a real Node, service and machine, and faults for them."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ MAX_AGE, REFRESH = 20.0, 8.0
 
 @dataclass
 class Scene:
-    """Everything that faults and changes act on. Created by prepared_scene()."""
+    """Everything on which faults and changes act. prepared_scene() creates it."""
 
     cluster: Cluster
     service: Service
     kubelet: Kubelet | None
     hook: Webhook | None
     numbers: dict[str, int] = field(default_factory=dict)
-    """Name -> the quantity that the machine has."""
+    """The machine's quantity of each resource."""
     changes: list[Change] = field(default_factory=list)
-    """The quantities at each time."""
+    """The changes of the quantities so far."""
     refreshed: threading.Event = field(default_factory=threading.Event)
-    """Whether the file of FRESH is written again and again."""
+    """Whether the file of the resource FRESH is written again and again."""
     seats_folder: Path = Path()
-    """The folder that the service sees as that of the seats."""
+    """The folder in which the service reads the seats."""
     turns: Iterator[str] = field(default_factory=lambda: cycle((DONGLE, SEATS, POOL)))
     """Which quantity changes next."""
 
@@ -77,7 +77,7 @@ def write_number(folder: Path, number: int) -> None:
     new.rename(folder / "number")
 
 
-# Each fault is a context: it begins, and it ends.
+# Each fault is a context manager: it begins with the context, and ends with it.
 
 
 @contextmanager
@@ -96,7 +96,7 @@ def runtime_not_ready(scene: Scene) -> Iterator[None]:
 
 @contextmanager
 def mount_over_folder(scene: Scene) -> Iterator[None]:
-    """A mount hides the folder of the seats, and stays. The comparison of each minute finds it."""
+    """A mount hides the folder of the seats, and stays. No event reports it, but the comparison once a minute."""
     over = scene.service.folder / "over"
     over.mkdir()
     scene.numbers[SEATS] *= 3
@@ -120,7 +120,7 @@ def inotify_used_up(scene: Scene) -> Iterator[None]:
 
 
 def set_limit(scene: Scene, number: int) -> None:
-    """Sets a limit of the user namespace in which only the service runs."""
+    """Sets the inotify limit of the user namespace in which only the service runs."""
     assert scene.service.process is not None
     user = f"--user=/proc/{scene.service.process.pid}/ns/user"
     scene.service.machine.run("nsenter", user, "sh", "-c", f"echo {number} >/proc/sys/user/max_inotify_instances")
@@ -234,7 +234,7 @@ def resources(folder: Path, fresh: bool = False) -> str:
 
 @contextmanager
 def prepared_scene(cluster: Cluster, kinds: Collection[str]) -> Iterator[Scene]:
-    """What these kinds of faults need, with everything published and True. The service runs."""
+    """A scene with what these kinds of faults need. The service has published all, and the condition is True."""
     with ExitStack() as stack:
         beside = stack.enter_context(kubelet(cluster)) if "runtime" in kinds else None
         if beside:
@@ -267,7 +267,7 @@ def _prepare(scene: Scene, fresh: bool) -> None:
 
 @contextmanager
 def _refreshing(scene: Scene) -> Iterator[None]:
-    """Writes the file of FRESH again and again, as long as nothing keeps it from that."""
+    """Writes the file of FRESH again and again, while scene.refreshed is set."""
     ended = threading.Event()
 
     def run() -> None:

@@ -56,7 +56,7 @@ def account_token(cluster: Cluster, node: str = "") -> str:
 
 
 def request(cluster: Cluster, kubeconfig: Path, method: str, path: str, body: object = None, kind: str = "") -> str:
-    """Makes a request. Returns why the API server rejects it; empty if it is accepted."""
+    """Makes a request. Returns why the API server rejects it, or ""."""
     user = json.loads(kubeconfig.read_text())["users"][0]["user"]
     api = Api(cluster.url, cluster.ca_file, user.get("token"), user.get("client-certificate"))
     try:

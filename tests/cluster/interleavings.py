@@ -1,8 +1,8 @@
-"""Lets another writer change the Node at random moments of passes.
+"""Another writer changes the Node at random moments of passes.
 
     python -m tests.cluster.interleavings [--passes N] [--seed N]
 
-The other writer comes after the pass has read the Node, and before its PATCHes. The judge must find no broken promise.
+The other writer acts after a pass has read the Node, and before a PATCH. The judge must find no broken promise.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class OtherWriter:
 
 
 class Interleaved:
-    """A Node at which another writer comes before some of the PATCHes. A judge sees all of it."""
+    """A Node on which another writer acts before some of the PATCHes. A judge sees everything."""
 
     def __init__(self, node: Node, judged: JudgedNode, interrupt: Callable[[], None]) -> None:
         self._node, self._judged, self._interrupt = node, judged, interrupt
@@ -105,7 +105,7 @@ class Interleaved:
 
 
 def run(cluster: Cluster, passes: int, seed: int) -> Counter[str]:
-    """Makes this many passes. Returns how often what happened. Raises AssertionError if one of them was wrong."""
+    """Makes this many passes. Returns how often each outcome came. Raises AssertionError if a pass was wrong."""
     chance = random.Random(seed)
     name = cluster.create_node()
     node = open_node(str(cluster.kubeconfig(node_user(name))), None, Machine("no-such-host", machine_id=None))
@@ -144,7 +144,7 @@ def _make_pass(cluster: Cluster, node: Node, name: str, chance: random.Random, c
     if chance.random() < 0.6:
         judged.has({A: Absent("none"), B: Absent("none")} | _full(_readings(published)))
         service.make_pass(now[0], **_readings(published))
-        service.restart()  # as JudgedNode.has() assumes
+        service.restart()  # JudgedNode.has() assumes a pass without a memory
     for _ in range(chance.choice((0, 0, 1, 2, 3))):
         disturb()
     left[0] = chance.choice((0, 1, 1, 2))

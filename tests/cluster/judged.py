@@ -1,4 +1,4 @@
-"""A Node on the real API server whose changes a judge sees (tests/support/judge)."""
+"""A Node on the real API server, and a judge (tests/support/judge) that sees its changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.model.answers import Rejected, apply
 
 
 class JudgedNode:
-    """The Node of this name, just registered. at: returns the seconds on the judge's clock."""
+    """A Node that has just been registered, and its judge. at: a function that returns the judge's time in seconds."""
 
     def __init__(self, cluster: Cluster, name: str, configuration: Configuration, at: Callable[[], float]) -> None:
         self.judge = Judge()
@@ -27,11 +27,11 @@ class JudgedNode:
 
     @property
     def document(self) -> Any:
-        """The Node as it is."""
+        """The present Node."""
         return self._cluster.node(self._name)
 
     def has(self, readings: Mapping[str, Reading]) -> None:
-        """The machine has this, and a pass reads it. It remembers nothing of earlier passes."""
+        """The machine has these readings, and a pass without a memory reads them."""
         self._tell(observations.Begins(self._at(), Trouble.STOPPED))
         self._tell(observations.MachineHas(self._at(), readings))
         self._tell(observations.PassReads(self._at(), readings))
@@ -41,12 +41,12 @@ class JudgedNode:
         self._tell(observations.Forgets(self._at()))
 
     def seen(self) -> None:
-        """capacityd gets the Node as it is."""
+        """capacityd reads the Node."""
         self._tell(observations.Requests(self._at()))
         self._tell(observations.Sees(self._at(), self.document))
 
     def asked(self, content_type: str, patch: Any) -> None:
-        """capacityd sends a PATCH. The API server rejects it if a guard does not hold."""
+        """capacityd sends a PATCH. The API server rejects a PATCH for another version of the Node."""
         before = self.document
         try:
             after = apply(before, content_type, patch)

@@ -1,9 +1,9 @@
-"""Starts and kills workers of the service. All modules are imported beforehand, so that a kill hits a worker's work.
+"""Starts and kills workers of the service. It imports all modules first, so that a kill never hits a mere import.
 
-    python3 -I killer.py AGENT FOLDER SELECTION   reads commands from standard input, one on each line.
+    python3 -I killer.py AGENT FOLDER SELECTION
 
-start: start a worker for a pass, without memory. kill: kill it. wait: wait until it ends. The answer to each command is
-a line: started, ended, or killed.
+Reads commands, one a line: start (a worker for a pass, without a memory), kill, and wait (until the worker ends).
+Answers each command with a line: started, ended or killed.
 """
 
 from __future__ import annotations

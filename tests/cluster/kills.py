@@ -2,9 +2,8 @@
 
     python -m tests.cluster.kills [--kills N] [--seed N]
 
-A proxy holds back the request or its answer, and then kills the pass. After each kill, capacity and annotation must
-both be as before or both as wanted, the next pass must leave the Node as wanted, and the judge must find no broken
-promise.
+A proxy holds back the request or its answer, and then kills the pass. After a kill, capacity and annotation must agree
+on the old or the new numbers. The next pass must publish the new numbers. The judge must find no broken promise.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from tests.support.machines import bare
 from tests.support.workers import worker_arguments
 
 WINDOW = 0.02
-"""The kill comes at most this many seconds after its Moment."""
+"""A kill comes at most these seconds after its Moment."""
 
 NAMES = ("example.com/a", "example.com/b")
 
@@ -88,14 +87,16 @@ def killer(s: Service) -> Iterator[Killer]:
 
 
 def run(cluster: Cluster, proxy: Proxy, count: int, seed: int) -> Counter[Moment]:
-    """Kills this many running passes. Returns how many at each moment. Raises AssertionError if the Node is wrong
-    afterwards."""
+    """Kills this many running passes. Returns the number of kills at each moment.
+
+    Raises AssertionError if the Node is wrong afterwards.
+    """
     chance = random.Random(seed)
     moments: Counter[Moment] = Counter()
     with service(cluster, bare(), name=f"kills-{seed}") as s, killer(s) as passes:
         wanted = dict.fromkeys(NAMES, 0)
         _publish(s, proxy, wanted)
-        adopted = {name: Wanted(adopt=True) for name in NAMES}  # capacityd has published them before the judge came
+        adopted = {name: Wanted(adopt=True) for name in NAMES}  # published before the judge began, so not its own there
         judged = JudgedNode(cluster, s.node, Configuration(adopted), at=time.monotonic)
         while moments.total() < count:
             before, wanted = wanted, {name: chance.choice([n for n in range(9) if n != wanted[name]]) for name in NAMES}
@@ -114,7 +115,7 @@ def run(cluster: Cluster, proxy: Proxy, count: int, seed: int) -> Counter[Moment
 
 
 def _publish(s: Service, proxy: Proxy, numbers: Mapping[str, int]) -> None:
-    """Configures the service, and lets it publish these numbers through the proxy. Then the service stops."""
+    """Makes the service publish these numbers through the proxy, and stops it."""
     _set_files(s, numbers)
     resources = [f'[resources."{name}"]\nfile = {{ path = "{_file(s, name)}" }}\n' for name in NAMES]
     s.configure("".join(resources), lower_after="0s", lower_after_boot="0s")
@@ -128,7 +129,7 @@ def _publish(s: Service, proxy: Proxy, numbers: Mapping[str, int]) -> None:
 def _kill_one(
     proxy: Proxy, passes: Killer, judged: JudgedNode, wanted: Mapping[str, int], when: tuple[Moment, float]
 ) -> bool:
-    """Starts a pass, and kills it at this moment or so many seconds later. Returns whether it was still running."""
+    """Starts a pass, and kills it this many seconds after this moment. Returns whether it was still running."""
     _judge_sees(judged, wanted)
     judged.seen()
     killed: Future[bool] = Future()
@@ -162,13 +163,13 @@ def _set_files(s: Service, numbers: Mapping[str, int]) -> None:
 
 
 def _published(s: Service) -> Mapping[str, int] | None:
-    """The quantities on which capacity and annotation agree; None if they differ."""
+    """The quantities on which capacity and annotation agree. None: they differ."""
     capacity = {name: int(quantity) for name, quantity in s.cluster.capacity(s.node).items() if name in NAMES}
     return capacity if capacity == s.published() else None
 
 
 def _kill(passes: Killer, judged: JudgedNode, moment: Moment, delay: float, killed: Future[bool]) -> Action:
-    """Kills the pass this many seconds after this moment. The result in `killed`: whether it was still running."""
+    """An action of the proxy that kills the pass. `killed` gets the result: whether the pass was still running."""
 
     def action(exchange: Exchange) -> None:
         judged.asked(exchange.headers["Content-Type"], json.loads(exchange.body))

@@ -30,7 +30,7 @@ DOCKER_MACHINE_TEMPLATE = (
 
 
 def kubectl(cluster: Cluster, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Runs kubectl until it ends, with any exit status."""
+    """Runs kubectl. Any exit status is accepted."""
     return subprocess.run(
         [cluster.binaries["kubectl"], f"--kubeconfig={cluster.admin_kubeconfig}", *arguments],
         capture_output=True,
@@ -50,7 +50,7 @@ def succeed(cluster: Cluster, *arguments: str | Path) -> str:
 
 @contextmanager
 def applied(cluster: Cluster, manifest: Path, in_force: Callable[[], object]) -> Iterator[None]:
-    """The policy of this manifest is in force until the context ends. in_force: whether the API server uses it."""
+    """Applies a policy until the context ends. in_force: a function that returns whether the API server uses it."""
     succeed(cluster, "apply", "-f", manifest)
     wait_until(in_force, PATIENCE, f"{manifest.name} is in force")
     yield

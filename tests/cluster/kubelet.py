@@ -21,12 +21,11 @@ from tests.cluster.processes import PATIENCE, Daemon, free_port
 PAUSE = "registry.k8s.io/pause:3.10"
 """The image that the documentation's pods run."""
 
-# The parent of device-plugins, whatever --root-dir is.
+# The kubelet puts device-plugins here, whatever --root-dir is.
 STATE = Path("/var/lib/kubelet")
 
-# These mounts protect the machine itself. If no kubelet is installed, there is no folder to mount on, so an overlay
-# makes one. A kubelet also creates /var/log/containers and permanently sets kernel parameters: here it finds files that
-# already contain its values instead.
+# These mounts protect the machine itself. An overlay makes the folder to mount on, in case no kubelet is installed. A
+# kubelet would also create /var/log/containers, and set kernel parameters; here it finds files with its values instead.
 _NAMESPACE = f"""
 set -eu
 mount -t tmpfs tmpfs "$1"
@@ -49,7 +48,7 @@ exec sleep infinity
 
 
 class Kubelet:
-    """The kubelet, runtime and namespace of one node. kubelet() creates and ends them."""
+    """The kubelet, the container runtime and the namespace of one node. kubelet() creates and ends them."""
 
     def __init__(self, cluster: Cluster, name: str, folder: Path, stack: ExitStack) -> None:
         self.cluster = cluster
@@ -73,10 +72,10 @@ class Kubelet:
         self._runtime.wait_for_line("listening", PATIENCE)
 
     def start(self, *, zeroing: bool = False, wait: bool = True) -> None:
-        """Starts the kubelet. Waits until its Node is Ready, unless wait is False: then the kubelet may report nothing.
+        """Starts the kubelet. wait: whether to wait until its Node is Ready.
 
-        zeroing: start as on a node that has lost its device-plugins folder and whose runtime starts later than the
-        kubelet. The kubelet then sets all extended resources of an existing Node to 0, where they stay.
+        zeroing: the node has lost its device-plugins folder, and its runtime starts after the kubelet. Then the kubelet
+        sets all extended resources of an existing Node to 0, and they stay 0.
         """
         assert self._kubelet is None, "it runs already"
         if zeroing:
@@ -102,7 +101,7 @@ class Kubelet:
             self._wait_reported("True")
 
     def stop_runtime(self) -> None:
-        """The runtime is not ready from now on."""
+        """Makes the runtime not ready."""
         self._set_runtime_ready(False)
 
     def start_runtime(self) -> None:
@@ -151,7 +150,7 @@ class Kubelet:
 
     @contextmanager
     def device_plugin(self, resource: str, count: int) -> Iterator[Daemon]:
-        """A device plugin, once it is in the checkpoint. It registers again whenever the kubelet starts."""
+        """Runs a device plugin, which registers whenever the kubelet starts. Waits until the checkpoint has it."""
         command = self.inside([self.cluster.binaries["deviceplugin"], f"-resource={resource}", f"-count={count}"])
         plugin = Daemon(command, self._folder / f"deviceplugin-{resource.replace('/', '_')}.log")
         try:
@@ -163,7 +162,7 @@ class Kubelet:
             plugin.stop(signal.SIGTERM)
 
     def inside(self, command: Sequence[str | Path], folder: Path | None = None) -> list[str | Path]:
-        """Wraps a command to run in the node's mount namespace, and in this folder (by default the current one)."""
+        """Wraps a command to run in the node's mount namespace, and in this folder (default: the current one)."""
         # nsenter starts a command in the root folder of the namespace; env -C changes the folder.
         return ["nsenter", f"--mount=/proc/{self._namespace.pid}/ns/mnt", "env", "-C", folder or Path.cwd(), *command]
 

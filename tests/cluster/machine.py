@@ -1,6 +1,6 @@
 """A simulated machine in namespaces: a /sys that tests can change, udev events and network interfaces.
 
-It has no real devices and no udevd. To plug in a device, it writes the device to /sys and sends the events of udevd.
+It has no real devices and no udevd. To plug in a device means to write it to /sys and to send the events of udevd.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ exec sleep infinity
 
 
 class Machine:
-    """Created by machine(), which ends all its processes."""
+    """A simulated machine. machine() creates it, and ends all its processes."""
 
     def __init__(self, folder: Path, parts: Sequence[Recording], around: Sequence[str | Path]):
         self._folder = folder
@@ -79,7 +79,7 @@ class Machine:
         events: bool = True,
         device: Recording | None = None,
     ) -> None:
-        """Plugs in a USB device and sends the events of a plain one. device: by default a serial adapter."""
+        """Plugs in a USB device (default: a serial adapter), and sends the events of a simple device."""
         write_tree(device or usb_device(port, vendor, serial=serial, number=2 + int(port[-1])), str(self.tree))
         if events:
             path = usb_path(port)
@@ -96,9 +96,9 @@ class Machine:
             self._send(path, [("unbind", f"/{port}:1.0"), ("remove", f"/{port}:1.0"), ("unbind", ""), ("remove", "")])
 
     def forward(self, port: int) -> None:
-        """Connections on the machine to 127.0.0.1:PORT reach the same port outside from now on.
+        """From now on, connections on the machine to 127.0.0.1:PORT reach the same port outside.
 
-        So addresses, certificates and kubeconfigs are the same on both sides.
+        So addresses, certificates and kubeconfigs are valid on both sides.
         """
         outside = ["nsenter", f"--net=/proc/{os.getpid()}/ns/net", _PROXY, f"127.0.0.1:{port}"]
         command = [
@@ -112,11 +112,11 @@ class Machine:
         forwarder.wait_for_line(f"Listening on 127.0.0.1:{port} as 3.", PATIENCE)
 
     def refuse(self, port: int) -> None:
-        """Refuses these connections from now on, as before forward(), and breaks the open ones."""
+        """Undoes forward(): refuses new connections to this port, and breaks the open ones."""
         self._forwarders.pop(port).stop()
 
     def processes(self) -> list[int]:
-        """All processes on the machine, orphans included: they can't leave the network namespace."""
+        """All processes in the machine's network namespace, which also contains orphans."""
         not_on_it = {self._pid, self._daemon.pid, *(forwarder.pid for forwarder in self._forwarders.values())}
         pids = []
         ours = os.stat(self.network).st_ino
@@ -149,7 +149,7 @@ class Machine:
 def machine(folder: Path, *parts: Recording, around: Sequence[str | Path] = ()) -> Iterator[Machine]:
     """A machine with these devices, which booted long ago, even if the real machine has just booted.
 
-    around: a command that enters the namespaces that the machine shares.
+    around: a command that enters the namespaces which the machine shares, such as a kubelet's.
     """
     with ExitStack() as stack:
         made = Machine(folder, parts, around)

@@ -1,7 +1,7 @@
 """Runs the protocol suite on each version of Kubernetes, on pairs of versions, and with each client.
 
 Each run is a run of pytest with the mark protocol. If a run fails, the others still run. At the end, a line for each
-run shows its result. Arguments choose runs by name; `--list` prints the names.
+run shows its result. Arguments choose runs by name. `--list` prints the names.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SKEW = 3
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """prepare: builds or installs what the run needs, once. It returns additional environment variables."""
+    """A run. prepare: a function that builds or installs what the run needs, and returns environment variables."""
 
     name: str
     prepare: Callable[[], Mapping[str, str]]
@@ -33,7 +33,7 @@ class Run:
 
 
 def runs() -> list[Run]:
-    """All runs, in order. The oldest possible, the pinned and the newest API server also run with an older kubelet."""
+    """All runs, in order. The oldest possible, the pinned and the newest version also run with an older kubelet."""
     versions = releases()
     skewed = sorted({SKEW, versions.index(pinned()), len(versions) - 1})
     pairs = [(versions[server], versions[server - SKEW]) for server in skewed]
@@ -43,7 +43,7 @@ def runs() -> list[Run]:
 
 
 def on(server: str, kubelet: str) -> Run:
-    """The run on this control plane with this kubelet. If the versions differ, only tests with a kubelet run."""
+    """The run on this version of the control plane. If the kubelet's differs, only tests with a kubelet run."""
 
     def prepare() -> dict[str, str]:
         programs(server, kubelet)

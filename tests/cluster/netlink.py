@@ -46,14 +46,14 @@ class UdevSender:
         self._number = 0
 
     def send(self, action: str, path: str, subsystem: str, devtype: str = "", **properties: str) -> None:
-        """path: of the device, with or without /sys."""
+        """Sends an event of a device. path: the device's path, with or without /sys."""
         self._number += 1
         fields = {"ACTION": action, "DEVPATH": path.removeprefix("/sys"), "SUBSYSTEM": subsystem}
         fields |= {"SEQNUM": str(self._number), **properties, **({"DEVTYPE": devtype} if devtype else {})}
         self.send_raw(b"".join(f"{name}={value}\0".encode() for name, value in fields.items()), subsystem, devtype)
 
     def send_raw(self, body: bytes, subsystem: str, devtype: str = "") -> None:
-        """body: the properties. They may be malformed; the listeners' filters see only the other arguments."""
+        """Sends an event with these properties, which may be malformed. Filters see only the other arguments."""
         # The kernel filters events for listeners by hashes of subsystem and devtype and a Bloom filter of the tags.
         head = struct.pack("<8sIII", b"libudev\0", socket.htonl(_MAGIC), 40, 40) + struct.pack("<I", len(body))
         hashes = [_murmur2(text.encode()) if text else 0 for text in (subsystem, devtype)]

@@ -1,4 +1,4 @@
-"""All versions of a Node, as a watch delivers them over its own connection to the API server."""
+"""All versions of a Node that a watch delivers, over its own connection to the API server."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _catch_up(cluster: Cluster, name: str, watch: NodeWatch) -> None:
 def untrue_after_others(versions: Sequence[Version]) -> list[Version]:
     """The versions that are untrue because another writer changed allocatable.
 
-    Raises AssertionError if capacityd wrote an untrue version: its writes change the condition or the annotation.
+    Raises AssertionError if capacityd wrote an untrue version. Only its writes change the condition or the annotation.
     """
     untrue = []
     for before, after in zip([None, *versions], versions, strict=False):

@@ -29,13 +29,13 @@ def run_pod(cluster: Cluster, node: str, resource: str, quantity: str = "1") -> 
 
 
 def ended_or_runs(cluster: Cluster, pod: str) -> str:
-    """The pod's phase; empty while it is Pending."""
+    """The pod's phase, or "" while it is Pending."""
     phase = cluster.pod_phase(pod)
     return "" if phase == "Pending" else phase
 
 
 def out_of(cluster: Cluster, pod: str, resource: str) -> bool:
-    """Whether an Event reports that the kubelet had too little of the resource. It may come after the pod's phase."""
+    """Whether an Event reports that the kubelet had too little of the resource. The Event may come late."""
     return f"OutOf{resource}" in [event["reason"] for event in cluster.events_of(pod, "Pod")]
 
 
@@ -53,7 +53,7 @@ def pod(
     name: str = "",
     **spec: object,
 ) -> dict[str, Any]:
-    """A pod with these containers. annotations: None: it has no annotations field."""
+    """A pod with these containers. annotations: None for a pod without the field."""
     metadata: dict[str, Any] = {"name": name} if name else {"generateName": "pod-"}
     metadata |= {"labels": dict(labels)} | ({} if annotations is None else {"annotations": dict(annotations)})
     named = [{"name": f"main-{number}", **c} for number, c in enumerate(containers)]
@@ -92,9 +92,9 @@ def runtime_class(cluster: Cluster, overhead: Mapping[str, str] = MappingProxyTy
 
 
 def binds_with(cluster: Cluster, body: dict[str, Any], resource: str, number: int, path: str = PODS) -> Any:
-    """Creates the pod for a Node that has 1 less than this number. Waits until it is bound when the Node has it.
+    """Checks that the scheduler counts this number for a pod. Returns the pod as it was created.
 
-    Returns the pod as it was created.
+    The Node has 1 less at first, so the pod must wait. Then the Node gets the number, and the pod must be bound.
     """
     has = {**BASE_CAPACITY, resource: str(number - 1)}
     node = cluster.create_node(capacity=has, status={"allocatable": has})

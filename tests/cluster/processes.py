@@ -1,4 +1,4 @@
-"""Runs programs beside the tests and waits for what they do. No program outlives the test run, however that ends."""
+"""Runs programs beside the tests, and waits for their effects. No program outlives the test run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 PATIENCE = 120.0
-"""Seconds to wait for what takes a few seconds on a quiet machine. It serves to notice hangs, not slowness."""
+"""Seconds to wait for something that takes a few seconds on a quiet machine. The limit only serves to notice hangs."""
 
 _SHORTEST, _LONGEST = 0.05, 0.15
 """Seconds between two evaluations of a condition. Most evaluations make a request, which slows down a busy machine."""
@@ -29,9 +29,8 @@ TIED_TO_US = ("setpriv", "--pdeathsig", "KILL", "--")
 def wait_until(condition: Callable[[], T], deadline: float, what: str, pause: float | None = None) -> T:
     """Waits for a true value of the condition, and returns it. Raises TimeoutError after deadline seconds.
 
-    A second in which some program waited for a CPU counts as a fifth, so that the wait is longer on a busy machine.
-    pause: seconds between two evaluations, for a condition that takes much CPU time; None: the default, which grows
-    during the wait.
+    A second in which some program waited for a CPU counts as a fifth, so the wait is longer on a busy machine.
+    pause: seconds between two evaluations. None: a pause that grows during the wait.
     """
     begun, starved, rest = time.monotonic(), starvation(), pause or _SHORTEST
     while not (value := condition()):
@@ -44,7 +43,7 @@ def wait_until(condition: Callable[[], T], deadline: float, what: str, pause: fl
 
 
 def starvation() -> float:
-    """Seconds since boot in which some program waited for a CPU; 0 if Linux does not count them.
+    """Seconds since boot in which some program waited for a CPU. 0: Linux does not count them.
 
     https://docs.kernel.org/accounting/psi.html
     """
@@ -57,7 +56,7 @@ def starvation() -> float:
 
 @contextmanager
 def workspace() -> Iterator[Path]:
-    """A temporary folder. A second process removes it when this process ends, even if this process is killed."""
+    """A temporary folder. Another process removes it when this process ends, even if this process is killed."""
     folder = Path(tempfile.mkdtemp(prefix="capacityd-cluster-"))
     # Processes that were killed with us may still be writing, so try more than once.
     script = 'cat; for _ in $(seq 100); do rm -rf -- "$0" && exit; sleep 0.2; done; exit 1'
@@ -87,7 +86,7 @@ def free_port() -> int:
 
 
 class Daemon:
-    """A program that runs until it is stopped; its output goes to a file, for waiting and for error messages."""
+    """A program that runs until it is stopped. Its output goes to a file, for waiting and for error messages."""
 
     def __init__(self, command: Sequence[str | Path], log: Path, env: Mapping[str, str] | None = None) -> None:
         self.log = log
@@ -123,7 +122,7 @@ class Daemon:
             return log.read().decode(errors="replace")
 
     def wait_for(self, condition: Callable[[], T], deadline: float, what: str) -> T:
-        """As wait_until(), but if the program ends, raises RuntimeError at once, with the end of its output."""
+        """Does the same as wait_until(), but raises RuntimeError with the end of the output if the program ends."""
 
         def alive_and() -> T:
             value = condition()
@@ -146,7 +145,7 @@ class Daemon:
         self.process.send_signal(number)
 
     def stop(self, number: signal.Signals = signal.SIGKILL, deadline: float = PATIENCE) -> None:
-        """Stops the program; by default with SIGKILL, because nobody needs its state after the test."""
+        """Stops the program. The default is SIGKILL, because nobody needs its state after the test."""
         self.process.send_signal(number)
         try:
             wait_until(lambda: self.process.poll() is not None, deadline, f"{self.name} ends")

@@ -1,6 +1,7 @@
 """A proxy in front of the API server. A test decides what happens to a PATCH.
 
-It terminates TLS with a certificate of the cluster's authority: it forwards bearer tokens, but no client certificates.
+The proxy ends TLS with a certificate of the cluster's authority. So it forwards bearer tokens, but no client
+certificates.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Answer:
 
 
 class Exchange(BaseHTTPRequestHandler):
-    """A request, its body, and what an Action can do with it."""
+    """A request. An Action of a test decides what happens to it."""
 
     protocol_version = "HTTP/1.1"
     body: bytes
@@ -84,9 +85,9 @@ Action = Callable[[Exchange], None]
 
 
 class Proxy(ThreadingHTTPServer):
-    """Created by fault_proxy(). It forwards every request, unless an action takes it.
+    """A proxy that forwards every request, except for a PATCH that an action takes. fault_proxy() creates it.
 
-    actions: the next PATCH is taken by the last of them, which is then removed.
+    actions: the last one takes the next PATCH, and is removed.
     """
 
     daemon_threads = True

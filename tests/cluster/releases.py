@@ -1,9 +1,10 @@
 """Versions of Kubernetes other than the pinned one, each built once into its own cache folder.
 
-The go.mod for building a version lists the same modules, in the same versions, as that of Kubernetes, etcd included.
-Only the modules that Kubernetes takes from folders of its repository (staging) are replaced by the published ones.
+The go.mod for building a version lists the same modules in the same versions as the go.mod of Kubernetes. Only the
+modules that Kubernetes takes from its own repository (the folder staging) are replaced by the published ones.
 
-Run as a command, this module builds the named versions, or all. It prints progress and the folders to standard error.
+As a command, this module builds the named versions (default: all). It prints progress and the folders to standard
+error.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _PROGRAMS = ("etcd", "kube-apiserver", "kube-scheduler", "kubelet", "kubectl")
 
 
 def releases() -> list[str]:
-    """All tested versions, such as 1.30.14, including the pinned one; oldest first."""
+    """All tested versions, such as 1.30.14, with the pinned one. The oldest comes first."""
     lines = [line for line in RELEASES.read_text().splitlines() if not line.startswith("#")]
     return sorted([*lines, binaries.pinned()], key=numbers)
 
@@ -52,12 +53,12 @@ def release(name: str) -> str:
 
 
 def minor(version: str) -> str:
-    """The first two numbers of a version: 1.30 of 1.30.14."""
+    """The first two numbers of a version, such as 1.30 for 1.30.14."""
     return ".".join(version.split(".")[:2])
 
 
 def programs(version: str, kubelet: str | None = None) -> Mapping[str, Path]:
-    """The programs of this version; looking up a program builds it. kubelet: the kubelet's version, if different."""
+    """The programs of this version, each built when it is looked up. kubelet: the kubelet's version, if different."""
     paths: Mapping[str, Path] = binaries.programs()
     if version != binaries.pinned():
         paths = ChainMap(_released(version), paths)  # type: ignore[arg-type]  # nothing is written to it
@@ -81,7 +82,7 @@ def _source(version: str, folder: Path) -> Source:
 
 
 def go_mod(version: str, theirs: dict[str, Any]) -> str:
-    """theirs: the go.mod of Kubernetes itself, as `go mod edit -json` prints it. Raises BuildError."""
+    """The go.mod for building a version. Raises BuildError. theirs: Kubernetes' own, printed by `go mod edit -json`."""
     replaced = [(entry["Old"]["Path"], entry["New"]) for entry in theirs.get("Replace") or []]
     if other := [path for path, new in replaced if not new["Path"].startswith(_STAGING)]:
         raise BuildError(f"Kubernetes {version} replaces {', '.join(other)} by what is not its own")

@@ -26,12 +26,12 @@ from tests.support.reachable import make_reachable
 
 DONGLES = f'[resources."{DONGLE}"]\nusb = {{ vendor = "0403" }}\n'
 PROMPT = 35.0
-"""Seconds to wait for the effect of an event. A retry, which needs no event, comes after 40 s or later,
-unless the API server could not be reached."""
+"""Seconds to wait for the effect of an event. It is less than the 40 s after which a retry would come without an event
+(unless the API server could not be reached)."""
 
 
 class Service:
-    """Created by service(). It is not started yet, has no configuration, and its kubeconfig does not exist."""
+    """The service on a machine, which service() creates: not started, without a configuration and a kubeconfig."""
 
     def __init__(self, cluster: Cluster, node: str, folder: Path, machine: Machine) -> None:
         self.cluster = cluster
@@ -40,7 +40,7 @@ class Service:
         self.folder = folder
         self.kubeconfig = folder / "kubeconfig"
         self.config = folder / "capacityd.toml"
-        make_reachable(folder)  # as /etc is, so that messages may quote the configuration
+        make_reachable(folder)  # like /etc, so that messages may quote the configuration
         self.runtime_directory = folder / "run"
         self.command: Sequence[str | Path] = [*capacityd(), "run", "--config", self.config]
         self.python = CLIENT
@@ -49,30 +49,29 @@ class Service:
         self._position = cluster.audit.mark()
 
     def configure(self, resources: str = DONGLES, kubernetes: str = "", **service: str) -> None:
-        """resources, kubernetes: TOML. service: durations for the table [service], "" for the default."""
+        """Writes a configuration. resources, kubernetes: TOML. service: durations for [service] ("": the default)."""
         service = {"lower_after": "1s", **service}
         lines = [resources, "[service]", *(f'{key} = "{value}"' for key, value in service.items() if value)]
         self.config.write_text("\n".join([*lines, "[kubernetes]", f'kubeconfig = "{self.kubeconfig}"', kubernetes, ""]))
 
     def join(self, server: str | None = None, token: str | None = None) -> None:
-        """Writes the kubelet's credentials to the machine. server: a proxy's URL, to replace the API server's."""
+        """Writes the kubelet's credentials to the machine. server: the URL of a proxy, in place of the API server's."""
         with_new = self.kubeconfig.with_name("kubeconfig.new")
         user = node_user(self.node)
         self.cluster.kubeconfig(user, with_new, server=server, token=token)
         with_new.rename(self.kubeconfig)
 
     def connect(self, url: str | None = None) -> None:
-        """Makes connections from the machine to this server (by default the API server) succeed from now on."""
+        """From now on, connections from the machine to this server (default: the API server) succeed."""
         self.machine.forward(_port(url or self.cluster.url))
 
     def disconnect(self) -> None:
-        """Refuses connections from the machine to the API server from now on."""
+        """From now on, connections from the machine to the API server are refused."""
         self.machine.refuse(_port(self.cluster.url))
 
     def start(self, wait: bool = True) -> None:
-        """Starts the service. Waits until it is ready, its first pass has ended, and it watches its Node.
-
-        It does not watch its Node if the first pass has failed.
+        """Starts the service. wait: whether to wait until its first pass has ended and, without an error, until it
+        watches its Node.
         """
         command = self.machine.inside(["env", "-i", *self._environment(), *self.command])
         self.notifications.clear()
@@ -95,7 +94,7 @@ class Service:
         def made() -> bool:
             lines = self.notifications.all()
             *_, checked = (at for at, line in enumerate(lines) if line == "READY=1")
-            # The first STATUS is that of the check. The pass after it has the reload among its reasons in any case.
+            # The first STATUS is that of the check. The next pass has the reload among its reasons.
             ended = [line for line in lines[checked:] if line.startswith("STATUS=")]
             return lines.count("READY=1") > ready and len(ended) >= 2
 
@@ -108,7 +107,7 @@ class Service:
         self.process.stop(number)
 
     def cli(self, *arguments: str, status: int | None = None) -> subprocess.CompletedProcess[str]:
-        """Runs a command by hand on the same machine. status: the exit status that it must have (None: any)."""
+        """Runs a capacityd command on the same machine. status: the expected exit status (None: any)."""
         options = [] if arguments[0] == "status" else [f"--config={self.config}"]
         command = self.inside([*capacityd(self.python), *arguments, *options])
         done = subprocess.run([*TIED_TO_US, *command], capture_output=True, text=True, timeout=PATIENCE)
@@ -149,7 +148,7 @@ class Service:
     # Notifications to systemd
 
     def passes(self) -> int:
-        """Waits until no worker is running. Returns how many ended since the start, without the first check."""
+        """Waits until no worker is running. Returns the number of passes since the start."""
         self.wait_idle()
         return self._ended()
 
@@ -190,7 +189,7 @@ class Service:
         return self.cluster.capacity(self.node).get(name)
 
     def wait_capacity(self, quantity: str | None, name: str = DONGLE) -> None:
-        """Waits until the Node has this quantity; None: until it has no such key."""
+        """Waits until the Node has this quantity. None: until it has no such key."""
         self.wait(lambda: self.capacity(name) == quantity, PROMPT, f"{name} is {quantity}")
 
     def published(self) -> dict[str, int]:
@@ -198,7 +197,7 @@ class Service:
         return published_on(self.cluster.node(self.node))
 
     def condition(self) -> dict[str, Any]:
-        """capacityd's condition of the Node; empty if there is none."""
+        """capacityd's condition on the Node, or {}."""
         return condition_of(self.cluster.node(self.node))
 
     def events(self) -> list[str]:
@@ -218,7 +217,7 @@ class Service:
         return [r for r in ours if self.node in (r.name, r.user.removeprefix("system:node:"))]
 
     def _wait_no_worker(self) -> None:
-        """As wait_idle(), but also waits for the workers of a killed service, which are orphans."""
+        """Waits until no worker is running, not even an orphan of a killed service."""
         service = self.process.pid if self.process else 0
 
         def is_quiet() -> bool:
@@ -243,7 +242,7 @@ class Service:
 
 
 def watchers(service: int) -> set[int]:
-    """The PID of a service's watcher, unless the watcher is starting and reads its credentials."""
+    """The PID of a service's watcher. Empty: it is still starting, and reads its credentials."""
     pids = set()
     for pid in children(service):
         with suppress(OSError):
@@ -268,7 +267,7 @@ def service(
 ) -> Iterator[Service]:
     """The service on a machine with these devices that can reach the API server.
 
-    node: by default a new Node; a Node that is named here is not created. name: for a second machine of the same Node.
+    node: an existing Node (default: a new one). name: a name for a second machine with the same Node.
     """
     if node is None:
         node = cluster.create_node()

@@ -36,7 +36,7 @@ def in_force(cluster: Cluster) -> Iterator[None]:
 
 
 def changed(cluster: Cluster, body: dict[str, Any], namespace: str = BUILDS) -> Callable[[], bool]:
-    """Whether the API server changes the limits of this pod that have been there before."""
+    """A function that returns whether the API server changes the limits of this pod."""
     before = limits_of(dry_run(cluster, body, pods(namespace)))
     return lambda: limits_of(dry_run(cluster, body, pods(namespace))) != before
 
@@ -103,7 +103,7 @@ def test_a_pod_whose_annotation_is_no_whole_number_is_refused(cluster: Cluster, 
 
 
 @pytest.mark.usefixtures("in_force")
-def test_the_pod_is_pending_until_a_node_has_that_much(cluster: Cluster) -> None:
+def test_the_pod_is_pending_until_a_node_has_the_added_request(cluster: Cluster) -> None:
     binds_with(cluster, pod([PLAIN, PLAIN], [PLAIN], annotation("3")), RESOURCE, 3, pods())
 
 
@@ -157,7 +157,7 @@ def test_pods_are_chosen_by_their_runtime_class(cluster: Cluster, tmp_path: Path
 
 @pytest.mark.usefixtures("in_force")
 def test_the_bandwidth_that_is_added_is_enforced(cluster: Cluster, tmp_path: Path) -> None:
-    """The API server runs policies in no defined order."""
+    """Both policies apply to one pod. The API server runs them in no defined order."""
     mbps = "example.com/nic-mbps"
     manifest = copy_of(tmp_path, "bandwidth", {f"'{RESOURCE}'": f"'{mbps}'"})
     body = pod([PLAIN], annotations={mbps: "100"})

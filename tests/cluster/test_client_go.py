@@ -1,6 +1,6 @@
-"""What capacityd accepts is what client-go accepts: certificates and kubeconfigs.
+"""client-go itself confirms the tables of tests/clientgo: which certificates and which kubeconfigs it accepts.
 
-The unit tests compare capacityd with the same tables.
+Unit tests compare capacityd with the same tables.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def test_fleet(cluster: Cluster, s: Service, python: Path) -> None:
 
 
 def test_apply_plan_and_withdraw(cluster: Cluster, s: Service, python: Path) -> None:
-    """With a token (as an exec plugin would provide), then with a certificate."""
+    """The commands get a token first (as from an exec plugin), then a certificate."""
     s.python = python
     assert json.loads(s.cli("plan", "--json", status=0).stdout)["changes"][0]["desired"] == 1
     with cluster.audit.requests(node_user(s.node)) as requests:
@@ -75,7 +75,7 @@ def test_apply_plan_and_withdraw(cluster: Cluster, s: Service, python: Path) -> 
 def test_every_version_distinguishes_a_failed_guard_from_a_rejection(
     cluster: Cluster, proxy: Proxy, s: Service, python: Path
 ) -> None:
-    """Each version raises other exceptions for errors; capacityd must raise the same for all of them."""
+    """The versions raise different exceptions. capacityd must raise the same error with all of them."""
     s.python = python
     s.connect(proxy.url)
     s.join(proxy.url)
@@ -114,7 +114,7 @@ for path in sys.argv[2:]:
 
 
 def test_every_version_explains_tls_errors(tmp_path: Path, python: Path) -> None:
-    """Newer versions of the client replace urllib3's exceptions, and urllib3 has changed its exceptions as well."""
+    """Newer versions of the client, and of urllib3, raise other exceptions."""
     authority, other = Authority.create(tmp_path / "authority"), Authority.create(tmp_path / "other")
     expired = certificate(authority, "expired", days=-1)
     named = certificate(authority, "named", names="DNS:elsewhere.example")

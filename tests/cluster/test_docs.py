@@ -25,7 +25,7 @@ FOREIGN = {
     "KubeadmConfigTemplate": "Cluster API's: a test below tries it",
     "NodeReadinessRule": "the Node Readiness Controller's",
 }
-"""Kind that the tests' API server does not know -> the kind's owner, or the test that covers it."""
+"""Kinds that the tests' API server does not know, and their owner or the test that covers them."""
 ON_CLAIMS = "no new claims to deallocate, "
 
 
@@ -72,7 +72,7 @@ def played() -> list[Any]:
 
 @pytest.mark.parametrize("page", played())
 def test_a_page_shows_what_happens(page: Path, binaries: Mapping[str, Path], kubernetes: str) -> None:
-    """Two attempts: a kubelet that learns of its allocatable later than the scheduler refuses the pod."""
+    """A page gets two attempts, because a kubelet that learns of its allocatable late refuses a pod."""
     text, played = shown(page, kubernetes), ""
     for _ in range(2):
         with cluster_world(binaries) as world:
@@ -106,7 +106,7 @@ def test_the_template_for_cluster_api_fits_its_schema(cluster: Cluster, tmp_path
 
 
 def test_the_kubeconfig_of_a_separate_identity(cluster: Cluster, tmp_path: Path) -> None:
-    """kubectl makes the kubeconfig with the page's commands, and capacityd reads it."""
+    """The page's commands make the kubeconfig with kubectl. capacityd can use it."""
     page = (ROOT / "docs/security.md").read_text()
     lines = [line for block in blocks(page) if block.kind == "sh" for line in block.text.splitlines()]
     (tmp_path / "kubectl").symlink_to(cluster.binaries["kubectl"])

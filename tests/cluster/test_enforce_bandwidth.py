@@ -50,7 +50,7 @@ class Shape:
     containers: list[dict[str, Any]]
     init: list[dict[str, Any]] = field(default_factory=list)
     overhead: Mapping[str, str] = field(default_factory=dict)
-    """The overhead of the pod's RuntimeClass; without one, the pod has none."""
+    """The overhead of the pod's RuntimeClass. Empty: the pod has no RuntimeClass."""
 
 
 SHAPES = {
@@ -72,7 +72,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_limit_is_what_the_scheduler_counts(cluster: Cluster, name: str) -> None:
-    """The pod is bound to a Node that has exactly this bandwidth, but not while the Node has 1 less."""
+    """The pod is bound only when the Node has this bandwidth, and not while the Node has 1 less."""
     shape = SHAPES[name]
     with ExitStack() as stack:
         body = pod(shape.containers, shape.init)
@@ -121,7 +121,7 @@ def test_nothing_else_of_a_pod_changes(cluster: Cluster) -> None:
 
 
 def test_an_update_of_a_pod_is_left_alone(cluster: Cluster) -> None:
-    """Without the annotations, this pod is like a pod that is older than the policy."""
+    """The pod has no annotations, like a pod that is older than the policy."""
     path = f"{PODS}/{cluster.admin.create(PODS, pod([limit(7)]))['metadata']['name']}"
     for removed in (INGRESS, EGRESS):
         cluster.admin.patch(path, {"metadata": {"annotations": {removed: None}}})

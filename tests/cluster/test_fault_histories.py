@@ -1,4 +1,4 @@
-"""Two faults at a time on the real API server, and what the judge notices."""
+"""Two faults at the same time on the real API server. After them, the Node is right again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRUE, FALSE = "True", "False"
 
 
 def version(at: float, status: str, published: int, allocatable: int | None = None) -> Version:
-    """A Node. allocatable: by default as published."""
+    """A version of a Node. status: the condition's. allocatable: by default the published number."""
     capacity = {NAME: str(published)}
     node: dict[str, Any] = {
         "metadata": {"uid": "1", "annotations": {ANNOTATION: json.dumps({NAME: published})}},
@@ -54,7 +54,7 @@ _DENIED = [version(1, TRUE, 2), version(12, FALSE, 2), version(110, TRUE, 3)]
         (_DENIED, [TWO, THREE], [Span("policy", 9, 60)], ""),
     ],
 )
-def test_the_judge_finds_what_the_versions_break(
+def test_the_judge_finds_the_broken_promises_of_versions(
     versions: list[Version], changes: list[Change], spans: list[Span], promise: str
 ) -> None:
     broken = broken_promise(versions, changes, spans, 130)
@@ -64,7 +64,7 @@ def test_the_judge_finds_what_the_versions_break(
 HISTORIES: Mapping[str, Sequence[Span]] = {
     "a webhook denies, and the kubelet starts before its runtime": [
         Span("webhook", 0, 30),
-        Span("runtime", 10, 45),  # the last to end: a kubelet reports only when nothing hinders it
+        Span("runtime", 10, 45),  # ends last, because a kubelet reports only when nothing hinders it
     ],
     "a mount hides a folder, and a policy denies": [Span("mount", 0, 40), Span("policy", 10, 30)],
     "no file can be watched, and another agent writes": [Span("inotify", 0, 30), Span("agent", 5, 40)],

@@ -29,7 +29,7 @@ NIC = "example.com/nic-mbps"
 PAGE = ROOT / "docs/operations.md"
 SAM = "sam"
 SUITE = "tests.example/fleet"
-"""The label of this module's Nodes: other modules create Nodes on the same API server."""
+"""The label of this module's Nodes. Other modules create other Nodes on the same API server."""
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def sam(cluster: Cluster) -> Path:
 
 
 def fleet(kubeconfig: Path, *arguments: str, status: int, python: Path = CLIENT) -> subprocess.CompletedProcess[str]:
-    """Runs `kubectl capacityd fleet` as run() does."""
+    """Runs `kubectl capacityd fleet` with the arguments of run()."""
     return run(kubeconfig, "fleet", *arguments, status=status, python=python)
 
 
@@ -84,7 +84,7 @@ class Nodes:
         ready: bool = True,
         bare: bool = False,
     ) -> None:
-        """bare: a Node without capacityd."""
+        """Creates a Node. bare: without capacityd."""
         capacity = capacity if capacity is not None else {DONGLE: 4, NIC: 10_000}
         ours = {
             "type": CONDITION,
@@ -114,7 +114,7 @@ class Nodes:
         )
 
     def create_pod(self, requests: Mapping[str, int], node: str = "", **spec: Any) -> str:
-        """Creates a pod, bound to a Node or to none. spec: as of pod(). Returns its name."""
+        """Creates a pod, on a Node or on none (""). spec: further arguments of pod(). Returns its name."""
         name = f"fleet-{next(self._numbers)}"
         bound = {"nodeName": node} if node else {"nodeSelector": {SUITE: "no-such-pool"}}
         options = {"terminationGracePeriodSeconds": 0, **bound, **spec}
@@ -177,7 +177,7 @@ def test_each_reason_and_the_page_that_shows_them(cluster: Cluster, sam: Path, n
 
 @pytest.mark.since(CLASS_NAMES)
 def test_a_saved_list_says_the_same(cluster: Cluster, nodes: Nodes, tmp_path: Path) -> None:
-    """The page's command saves the list."""
+    """The list is saved with the command on the page."""
     nodes.create("saved-1", instance="saved")
     nodes.create("saved-2", {DONGLE: 2, NIC: 10_000}, instance="saved")
     nodes.create_pod({DONGLE: 3}, "saved-1")
@@ -197,7 +197,7 @@ def test_a_saved_list_says_the_same(cluster: Cluster, nodes: Nodes, tmp_path: Pa
 
 @pytest.mark.protocol
 def test_what_is_free_is_what_the_scheduler_still_places(cluster: Cluster, sam: Path, nodes: Nodes) -> None:
-    """With sidecars, init containers before and after sidecars, an overhead, and a pod that has finished."""
+    """The pods have sidecars, init containers before and after sidecars, and an overhead. One pod has finished."""
     nodes.create("free-1", {DONGLE: 40})
     here: dict[str, Any] = {"nodeSelector": {"kubernetes.io/hostname": "free-1"}}
 
@@ -244,7 +244,7 @@ def test_a_device_class_of_the_same_name(cluster: Cluster, nodes: Nodes) -> None
 def test_the_status_of_a_machine_template_carries_several_resources(
     cluster: Cluster, sam: Path, nodes: Nodes, tmp_path: Path
 ) -> None:
-    """The definition is that of Cluster API's provider for tests. The command is the one above the document."""
+    """The definition of the kind is from Cluster API's provider for tests. The command is on the page."""
     nodes.create("template-4")
     apply_crd(cluster, *DOCKER_MACHINE_TEMPLATE)
     document = run(sam, "template", "cluster-api", "--nodes", "-l", nodes.selector, status=0).stdout

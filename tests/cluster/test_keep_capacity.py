@@ -1,4 +1,4 @@
-"""The shipped policy that keeps a kubelet's zeros away, on the real API server: how many resources, in which form."""
+"""The shipped policy that keeps published numbers when a kubelet sets them to 0, on the real API server."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ Write = Callable[[str, Mapping[str, int]], Mapping[str, str]]
 
 @pytest.fixture(scope="module")
 def write_zeros(cluster: Cluster) -> Iterator[Write]:
-    """The policy is in force. The function takes a Node's annotation and capacity. A kubelet then sets every key to 0.
+    """A function for a Node with this annotation and capacity. The policy is in force.
 
-    The function returns the capacity that the Node would have.
+    A kubelet sets every key to 0. The function returns the capacity that the Node would have then.
     """
 
     def write(annotation: str, capacity: Mapping[str, int]) -> Mapping[str, str]:
@@ -71,7 +71,7 @@ def names(number: int, length: int) -> list[str]:
 
 @pytest.mark.parametrize(("number", "length"), [(1, 23), (300, 23), (7000, 23), (5500, 40), (1200, 200)])
 def test_all_published_resources_are_kept(write_zeros: Write, number: int, length: int) -> None:
-    """An API server limits the cost of a policy, and the size of annotations."""
+    """The API server limits the cost of a policy, and the size of annotations."""
     published = dict.fromkeys(names(number, length), 4)
     assert set(write_zeros(COMPACT(published), published).values()) == {"4"}
 
@@ -109,8 +109,8 @@ def test_with_the_policy_no_zero_of_a_kubelet_is_ever_seen(cluster: Cluster, kub
         with watch_node(cluster, kubelet.name) as watch:
             mark = cluster.audit.mark()
             kubelet.restart(zeroing=True)
-            assert kubelet.has_zeroed(mark, [DONGLE, THEIRS]), "it has tried"
-            assert cluster.capacity(kubelet.name)[THEIRS] == "0", "what is not ours is untouched"
+            assert kubelet.has_zeroed(mark, [DONGLE, THEIRS]), "the kubelet has tried"
+            assert cluster.capacity(kubelet.name)[THEIRS] == "0", "the policy keeps only published resources"
             wait_true(s, "2")
         assert len(watch.versions) > 1
         for version in watch:

@@ -1,4 +1,4 @@
-"""Kills passes around their PATCH, ten times. `python -m tests.cluster.kills` does so 500 times."""
+"""Kills ten passes around their PATCH. `python -m tests.cluster.kills` kills 500."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def test_the_files_and_the_context_are_those_of_kubectl(cluster: Cluster, node: 
     assert kubectl(program, tmp_path, "get", "node", node, "--context", "this", **variable).returncode == 0
     done = kubectl(program, tmp_path, "capacityd", "--context", "this", "fleet", node, **variable)
     assert "1 Node" in done.stdout, done.stderr
-    assert kubectl(program, tmp_path, "capacityd", "fleet", **variable).returncode == 3, "the current one is elsewhere"
+    assert kubectl(program, tmp_path, "capacityd", "fleet", **variable).returncode == 3, "another server"
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_the_files_and_the_context_are_those_of_kubectl(cluster: Cluster, node: 
 def test_kubectl_completes_as_the_command_does(
     binaries: Mapping[str, Path], tmp_path: Path, typed: list[str], offered: list[str]
 ) -> None:
-    """With kubectl's __complete, which the completion of a shell runs."""
+    """A shell's completion runs kubectl's hidden command __complete."""
     done = kubectl(binaries["kubectl"], tmp_path, "__complete", "capacityd", *typed)
     *words, directive = done.stdout.splitlines()
     assert [word.partition("\t")[0] for word in words] == offered, done.stderr

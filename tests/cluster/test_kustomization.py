@@ -29,7 +29,7 @@ OPTIONAL = ("keep-capacity.yaml", "enforce-bandwidth.yaml", "add-request.yaml", 
 
 @pytest.fixture(scope="module")
 def cluster(binaries: Mapping[str, Path]) -> Iterator[Cluster]:
-    """A separate cluster, without anything of others."""
+    """A separate cluster, without objects of other tests."""
     with control_plane(binaries=binaries) as cluster:
         yield cluster
 
@@ -64,7 +64,7 @@ def change(folder: Path, old: str, new: str) -> None:
 
 
 def line_of(folder: Path, part: str) -> str:
-    """The line that names a part, with or without its "# "."""
+    """The line of the kustomization that names a part, with or without "# "."""
     lines = (folder / "kustomization.yaml").read_text().splitlines()
     (line,) = (line for line in lines if line.endswith((f"- {part}", f"/{part}")))
     return line
@@ -98,7 +98,7 @@ def test_diff_needs_no_definition_and_no_namespace_of_others(cluster: Cluster, f
     assert 'no matches for kind "PrometheusRule"' in shown.stderr
 
 
-def test_all_of_it_is_applied_and_its_names_are_set_in_one_place(cluster: Cluster, folder: Path) -> None:
+def test_all_objects_are_applied_and_names_are_set_in_one_place(cluster: Cluster, folder: Path) -> None:
     cluster.admin.create("/api/v1/namespaces", {"metadata": {"name": "monitoring"}})
     apply_crd(cluster, *PROMETHEUS_RULE)
     choose(folder, *OPTIONAL)

@@ -1,4 +1,4 @@
-"""The Node on a real API server: our identity, our rights, and the errors."""
+"""The Node on a real API server: capacityd's identity and rights, and the errors."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def opened(kubeconfig: Path, name: str | None = None) -> Node:
 
 
 def without_version(state: NodeState) -> NodeState:
-    """The Node without what only the API server's answer says."""
+    """The Node without the fields that only the API server sets."""
     return replace(state, resource_version="", fingerprint="")
 
 
@@ -67,9 +67,9 @@ def test_read_and_write_as_the_node(cluster: Cluster, node: str, credentials: Cr
     assert without_version(left) == without_version(state), "nothing is left"
 
 
-@pytest.mark.parametrize("whats_there", [{"capacity": None}, {"status": {"conditions": []}}, {}])
-def test_missing_parents_are_created_and_other_entries_stay(cluster: Cluster, whats_there: dict[str, Any]) -> None:
-    name = cluster.create_node(**whats_there)
+@pytest.mark.parametrize("existing", [{"capacity": None}, {"status": {"conditions": []}}, {}])
+def test_missing_parents_are_created_and_other_entries_stay(cluster: Cluster, existing: dict[str, Any]) -> None:
+    name = cluster.create_node(**existing)
     before = cluster.node(name)
     api_node = opened(cluster.kubeconfig(node_user(name)))
     api_node.write(patch_of(api_node.read(), 1, annotations={ANNOTATION: "{}"}, condition=CONDITION))
@@ -80,7 +80,7 @@ def test_missing_parents_are_created_and_other_entries_stay(cluster: Cluster, wh
     assert {condition["type"] for condition in after["status"]["conditions"]} == theirs | {"CapacityPublished"}
 
 
-def test_of_several_conditions_of_our_type_one_is_left(cluster: Cluster, node: str) -> None:
+def test_of_several_conditions_of_capacityds_type_one_is_left(cluster: Cluster, node: str) -> None:
     entries = [{"type": "CapacityPublished", "status": status} for status in ("Unknown", "False")]
     path, ready = f"/api/v1/nodes/{node}/status", {"type": "Ready", "status": "True"}
     added = [{"op": "add", "path": "/status/conditions", "value": [entries[0], ready, entries[1]]}]
@@ -106,7 +106,7 @@ def test_any_change_since_the_node_was_read_is_a_conflict(cluster: Cluster, node
 
 
 def change(cluster: Cluster, node: str, what: str) -> None:
-    """Another writer changes something that we neither read nor write."""
+    """Another writer changes something that capacityd neither reads nor writes."""
     path = f"/api/v1/nodes/{node}"
     if what == "another key":
         cluster.set_capacity(node, {"example.com/theirs": "5"})
@@ -145,7 +145,7 @@ def test_another_nodes_node_is_refused(cluster: Cluster, node: str, kubernetes: 
         opened(cluster.kubeconfig(node_user(mine)), node).read()
 
 
-def test_exactly_the_right_that_is_missing_is_named(cluster: Cluster, node: str) -> None:
+def test_the_missing_right_is_named(cluster: Cluster, node: str) -> None:
     user = f"agent-of-{node}"
     config = cluster.kubeconfig(user, credentials="certificate")
 
@@ -174,7 +174,7 @@ def test_without_credentials_the_user_is_anonymous(cluster: Cluster, node: str) 
 
 
 def test_only_the_authority_of_the_kubeconfig_is_trusted(cluster: Cluster, node: str) -> None:
-    """Debian's urllib3 1.26 would also trust the system's authorities, and each could then impersonate the server."""
+    """Debian's urllib3 1.26 would also trust the system's authorities, any of which could impersonate the server."""
     used: list[ssl.SSLContext] = []
     wrap_socket = ssl.SSLContext.wrap_socket
 

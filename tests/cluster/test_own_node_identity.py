@@ -1,4 +1,4 @@
-"""The identity that the API server itself limits to its own Node, by constrained impersonation."""
+"""The identity that the API server itself limits to one Node, by constrained impersonation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def applied(cluster: Cluster) -> Iterator[None]:
 
 @pytest.fixture
 def s(cluster: Cluster, applied: None) -> Iterator[Service]:
-    """The service, not started, with a token that is bound to its Node."""
+    """The service, not started yet, with a token that is bound to its Node."""
     with service(cluster, usb_device("1-1"), node=create_node(cluster)) as made:
         cluster.kubeconfig("account", made.kubeconfig, token=account_token(cluster, made.node))
         act_as_node(made)
@@ -40,7 +40,7 @@ def s(cluster: Cluster, applied: None) -> Iterator[Service]:
 
 
 def act_as_node(s: Service) -> None:
-    """The service acts as its Node, with the credentials in its kubeconfig."""
+    """Makes the service impersonate its Node, with the credentials in its kubeconfig."""
     content = json.loads(s.kubeconfig.read_text())
     content["users"][0]["user"]["as"] = f"system:node:{s.node}"
     s.kubeconfig.write_text(json.dumps(content))
@@ -121,7 +121,7 @@ def test_a_token_that_is_not_bound_to_the_node(cluster: Cluster, s: Service, bou
 
 @pytest.mark.protocol
 def test_without_the_rights(cluster: Cluster) -> None:
-    """An older cluster gives the same answer, whatever roles it has: it knows impersonation of users only."""
+    """An older cluster gives the same answer with any roles, because it knows only impersonation of users."""
     cluster.grant("plain", "get", "nodes")
     with service(cluster, usb_device("1-1"), node=create_node(cluster)) as s:
         cluster.kubeconfig("plain", s.kubeconfig, credentials="certificate")

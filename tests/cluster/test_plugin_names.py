@@ -1,4 +1,4 @@
-"""A name of a device plugin has only one writer in the end, and `status` says which."""
+"""A name that capacityd and a device plugin use has only one writer in the end. `status` says which."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GPUS = f'[resources."{GPU}"]\nstatic = {{ quantity = 4 }}\n'
 
 @pytest.mark.protocol
 def test_a_device_plugin_takes_a_name_over(cluster: Cluster, kubelet: Kubelet) -> None:
-    """Once the plugin has gone and the name is not configured, the kubelet keeps the key, as 0 after its next start."""
+    """After the plugin has gone, and without a configuration, the kubelet keeps the key (0 after its next start)."""
     kubelet.start()
     with service(cluster, usb_device("1-1", "0403"), node=kubelet.name, around=kubelet.inside([])) as s:
         s.configure(DONGLES + GPUS)
@@ -73,7 +73,7 @@ def row(s: Service) -> Any:
 
 
 def is_not_ours(s: Service, exit_status: int, shown: str = "") -> None:
-    """The annotation does not name the key, so capacityd never writes it."""
+    """Asserts that the annotation does not contain the name, so that capacityd never writes the key."""
     text = s.cli("status")
     assert (text.returncode, shown in text.stdout) == (exit_status, True), text.stdout
     assert GPU not in s.published()
@@ -101,7 +101,7 @@ def test_the_name_of_a_device_plugin_is_refused(cluster: Cluster, kubelet: Kubel
 
 
 def refused(s: Service, value: str | None) -> None:
-    """apply and withdraw leave the card's key as it is; apply reports why."""
+    """Asserts that apply and withdraw leave the card's key as it is, and that apply says why."""
     assert "a device plugin has this name" in s.cli("apply", status=4).stdout
     s.cli("withdraw", status=0)
     assert s.capacity(CARD) == value

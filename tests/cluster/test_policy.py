@@ -1,4 +1,4 @@
-"""What the shipped roles and policy allow and deny capacityd's own identity, on the real API server."""
+"""What the shipped roles and the policy allow to capacityd's own identity, on the real API server."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 
 @pytest.fixture
 def s(in_force: None, cluster: Cluster, kind: Kind) -> Iterator[Service]:
-    """The service, not started, with an identity of its own on a Node for one test."""
+    """The service, not started yet, with capacityd's own identity. Each test has its own Node."""
     with service(cluster, usb_device("1-1"), usb_device("1-2"), node=create_node(cluster)) as made:
         identity(cluster, made.node, kind, made.kubeconfig)
         # A token that is bound to a Node contains the Node's name.
@@ -83,7 +83,7 @@ def test_the_services_own_traffic_passes(cluster: Cluster, s: Service, kind: Kin
     for changed in (before, after):
         for key in ("resourceVersion", "managedFields"):
             changed["metadata"].pop(key, None)
-    assert after == before, "nothing of it is left on the Node"
+    assert after == before, "nothing of capacityd's is left on the Node"
 
 
 def set_(path: str, value: object) -> dict[str, Any]:
@@ -142,7 +142,7 @@ DENIED = {
 
 @pytest.fixture(scope="module")
 def node_and_identity(in_force: None, cluster: Cluster) -> tuple[str, Path]:
-    """A Node that all these tests share, because no write to it passes, and the identity that tries to write."""
+    """A Node that several tests share, because no write to it passes, and the identity that tries to write."""
     node = create_node(cluster)
     kept = {"example.com/kept": "2", "example.com/labelled": "3000"}
     record = {"example.com/labelled": 3000, "label example.com/labelled": 3000, "label example.com/missing": 1}
@@ -160,7 +160,7 @@ def test_the_policy_denies_each_other_change(cluster: Cluster, node_and_identity
     node, kubeconfig = node_and_identity
     operation, reason = DENIED[what]
     before = cluster.node(node)
-    # The patch contains an allowed change as well, which must not make the policy accept the other.
+    # The patch also contains an allowed change, which must not make the policy accept the other change.
     refusal = write(cluster, kubeconfig, node, [set_("/status/capacity/example.com~1dongle", "4"), operation])
     assert "ValidatingAdmissionPolicy 'capacityd-nodes'" in refusal
     assert reason in refusal
@@ -198,7 +198,7 @@ def test_the_own_identity_has_no_further_rights(cluster: Cluster, node_and_ident
 
 @pytest.mark.parametrize("kind", ["certificate"])
 def test_an_administrator_can_withdraw_by_hand(cluster: Cluster, s: Service) -> None:
-    """With the command on the page on operations."""
+    """The command is on the page about operations."""
     before = cluster.node(s.node)["status"]
     s.cli("apply", status=0)
     page = (ROOT / "docs/operations.md").read_text()

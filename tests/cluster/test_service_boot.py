@@ -14,9 +14,9 @@ from tests.support.machines import usb_device
 
 
 def test_the_machine_joins(cluster: Cluster) -> None:
-    """First the kubeconfig appears, then its certificate (a link, as the kubelet makes it). Both are events.
+    """The kubeconfig appears first, then its certificate (behind a link, as with a kubelet). Both are file events.
 
-    Then the API server becomes reachable. The Node appears last; the service watches for it.
+    Then the API server becomes reachable. The Node appears last, and the watch reports it.
     """
     name = cluster.node_name()
     with service(cluster, usb_device("1-1"), node=name) as s:
@@ -55,7 +55,7 @@ def test_the_machine_joins(cluster: Cluster) -> None:
 
 
 def test_a_renamed_machine(cluster: Cluster, s: Service) -> None:
-    """The kubelet joins again under another name: the kubeconfig stays, the file of the certificate is replaced."""
+    """The kubelet joins again under another name. The kubeconfig stays, the file with the certificate is replaced."""
     pem = s.folder / "kubelet-client-current.pem"
     cluster.authority.client(node_user(s.node), groups_of(node_user(s.node)), pem)
     user = {"client-certificate": str(pem), "client-key": str(pem)}

@@ -13,7 +13,7 @@ from tests.cluster.service import PROMPT, Service, service
 
 
 def test_the_service_is_killed(proxy: Proxy, s: Service) -> None:
-    """A pass holds its PATCH back. The next service publishes the number, and writes it once."""
+    """The service is killed while a proxy holds a PATCH back. The next service publishes the number with one PATCH."""
     s.connect(proxy.url)
     s.join(proxy.url)
     s.start()
@@ -37,7 +37,7 @@ def test_the_service_is_killed(proxy: Proxy, s: Service) -> None:
 
 
 def test_a_full_runtime_directory(cluster: Cluster) -> None:
-    """Numbers rise and fall as ever, and `status` says what it cannot show."""
+    """Numbers are still published and removed. `status` says what it cannot show."""
     name, full = "example.com/a", "No space left on device"
     with service(cluster) as s:
         s.runtime_directory.mkdir()

@@ -1,4 +1,4 @@
-"""In each version that a watch delivers, the Node's condition is True only if everything published is allocatable."""
+"""In every version of the Node, the condition is True only if everything published is allocatable."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def wait_true(s: Service, quantity: str | None) -> None:
 
 
 def live_through(cluster: Cluster, kubelet: Kubelet) -> NodeWatch:
-    """Takes the Node through a join, a raise, a reduction, restarts of the kubelet, and a new registration."""
+    """The Node's versions during a join, a raise, a reduction, restarts of the kubelet, and a new registration."""
     parts = usb_device("1-1"), usb_device("1-2")
     around = kubelet.inside([])
     with (
@@ -60,6 +60,6 @@ def test_the_condition_is_true_only_while_all_is_allocatable(cluster: Cluster, k
     types = [version.type for version in watch]
     assert (types.count("ADDED"), types.count("DELETED")) == (2, 1)
     for untrue in untrue_after_others(watch.versions):
-        assert untrue.allocatable[DONGLE] == "0", "the kubelet's zero is the only one that another writes"
+        assert untrue.allocatable[DONGLE] == "0", "only the kubelet's 0 makes a version untrue"
         healed = next(v.received for v in watch if v.received > untrue.received and not v.untrue)
         assert healed - untrue.received < 60

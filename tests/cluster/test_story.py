@@ -1,4 +1,4 @@
-"""The story of a node, on a real kubelet and scheduler."""
+"""The life of a node from boot to withdrawal, with a real kubelet and scheduler."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.protocol
 
 @pytest.mark.short
 def test_a_node_from_its_boot_to_withdrawal(cluster: Cluster, kubelet: Kubelet) -> None:
-    """The service beside a kubelet: each kind of cause for a change, and the effects on pods."""
+    """Each kind of cause changes a published number once. The test checks the effects on pods."""
     name, seats = kubelet.name, "example.com/seats"
     dongles = [usb_device(f"1-{n}") for n in range(1, 5)]
     with service(cluster, *dongles, node=name, around=kubelet.inside([])) as s:

@@ -1,4 +1,4 @@
-"""Features that some versions of Kubernetes lack. tests.cluster.matrix runs these tests, and those of the features."""
+"""What happens on versions of Kubernetes that lack a feature. tests.cluster.matrix runs these tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The watcher on the real API server, with what a pass hands over."""
+"""The watcher on the real API server, with the target that a pass hands over."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.protocol
 
 
 def target_of(kubeconfig: Path, name: str | None = None) -> WatchTarget:
-    """What a pass with this kubeconfig hands over. name: node_name in the configuration."""
+    """The target that a pass with this kubeconfig hands over. name: node_name in the configuration."""
     cache = CredentialsCache()
     node = open_node(str(kubeconfig), name, Machine("", None), cache)
     with suppress(NodeMissing):
@@ -92,7 +92,7 @@ def test_a_killed_api_server(cluster: Cluster) -> None:
 
 
 def test_a_stopped_api_server(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that hangs keeps its connections. After a while, the service ends the watcher, and a pass looks."""
+    """A server that hangs keeps its connections. After a while, the service ends the watcher, and makes a pass."""
     monkeypatch.setattr(watcher_process, "SILENCE", 10.0)
     name = create_node(cluster)
     target = target_of(cluster.kubeconfig(node_user(name)))

@@ -1,5 +1,5 @@
 """Tells the judge (tests/support/judge) what happened on a real API server: the versions of a Node, the changes of the
-machine, and the faults. Pure."""
+machine, and the faults. These functions access nothing."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ _TROUBLES = {
     "policy": Trouble.DENIED,
     "webhook": Trouble.DENIED,
 }
-"""Kind of a fault -> what the judge calls it. Other faults are changes of the Node or of the machine."""
+"""The judge's troubles, by kind of fault. Other faults are changes of the Node or of the machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What has changed on the machine at a time."""
+    """Quantities that have changed on the machine at a time."""
 
     at: float
     """Seconds since the epoch."""
     quantities: Mapping[str, int | None]
-    """Name -> quantity; None: unknown."""
+    """The quantities by resource. None: unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A fault, and when it begins and ends, in seconds."""
+    """A fault, with the times in seconds at which it begins and ends."""
 
     kind: str
     begin: float
@@ -52,15 +52,15 @@ class Span:
 
 
 _BUSY = Admitted("", ("true_only_while_right", "right_in_time"), lambda ghosts, breach: SLACK)
-"""A busy machine is late."""
+"""Allows passes to be late on a busy machine."""
 
 
 def broken_promise(
     versions: Sequence[Version], changes: Sequence[Change], spans: Iterable[Span], end: float
 ) -> BrokenPromise | None:
-    """The first promise that was broken until the end, in seconds since the epoch; None: none was.
+    """The first broken promise, or None. end: until when to judge, in seconds since the epoch.
 
-    The first version already has what the machine publishes.
+    The first version already has the machine's numbers.
     """
     judge = Judge((*ADMITTED, _BUSY))
     told = [*_versions(versions), *_changes(changes), *_spans(spans)]
@@ -78,15 +78,15 @@ def broken_promise(
 
 
 def _versions(versions: Sequence[Version]) -> Iterator[Observation]:
-    """Each version with its writer. capacityd renews the heartbeat, and signs its changes, in every write."""
+    """Each version with its writer. Every write of capacityd changes the annotation, or renews the heartbeat."""
     last: Version | None = None
     for version in versions:
-        by = Writer.CAPACITYD if last is None or _is_signed(last, version) else Writer.OTHER
+        by = Writer.CAPACITYD if last is None or _is_by_capacityd(last, version) else Writer.OTHER
         yield observations.NodeIs(version.received, None if version.type == "DELETED" else version.node, by)
         last = version
 
 
-def _is_signed(last: Version, version: Version) -> bool:
+def _is_by_capacityd(last: Version, version: Version) -> bool:
     return last.condition != version.condition or last.published != version.published
 
 
@@ -101,14 +101,14 @@ def _spans(spans: Iterable[Span]) -> Iterator[Observation]:
     known = [span for span in spans if span.kind in _TROUBLES]
     for span in known:
         trouble = _TROUBLES[span.kind]
-        # Of two faults that overlap, and that the judge calls the same, the later end counts.
+        # If two faults overlap that are the same trouble for the judge, the later end counts.
         end = max(other.end for other in known if _TROUBLES[other.kind] is trouble and other.begin <= span.end)
         yield observations.Begins(span.begin - 1.0, trouble)
         yield observations.Ends(end + (MINUTE if span.kind in _UNSEEN else 0.0), trouble)
 
 
 def is_right(version: Version, wanted: Mapping[str, int | None]) -> bool:
-    """Whether the condition is True, and so is what it says."""
+    """Whether the condition is True, and the wanted quantities are published and allocatable."""
     parts = view.published(version.node), view.stored(version.node), view.allocatable(version.node)
     return version.condition.get("status") == "True" and all(
         quantity is not None and all(str(part.get(name)) == str(quantity) for part in parts)
@@ -125,7 +125,7 @@ def quantities(changes: Iterable[Change]) -> dict[str, int | None]:
 
 
 def right_within(spans: Sequence[Span]) -> float:
-    """Within how many seconds the Node must be right after the end of all faults."""
+    """The seconds after the end of all faults within which the Node must be right."""
     if not spans:
         return SLACK
     begin, end = min(span.begin for span in spans), max(span.end for span in spans)

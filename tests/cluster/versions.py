@@ -1,4 +1,4 @@
-"""Which versions of Kubernetes have a feature. The only source is the table in versions.md."""
+"""Which versions of Kubernetes have a feature, according to the table in versions.md."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ MUTATING_POLICIES = "MutatingAdmissionPolicies belong to admissionregistration.k
 
 
 def differences() -> dict[str, str]:
-    """The first cell of each row -> the first version with this feature, such as 1.31."""
+    """The first version with each feature, such as 1.31. A feature is named by the first cell of its row."""
     table = PAGE.read_text().partition("\n## What differs\n")[2]
     return dict(re.findall(r"^\| (.+?) \| (\d+\.\d+) \| .+ \|$", table, re.MULTILINE))
 
 
 def fits(version: str, mark: str, what: str) -> bool:
-    """Whether a test marked since(what) or before(what) is for this version. Raises KeyError if no row has `what`."""
+    """Whether a test marked since(what) or before(what) runs on a version. Raises KeyError for an unknown feature."""
     return (numbers(version)[:2] >= numbers(differences()[what])) == (mark == "since")

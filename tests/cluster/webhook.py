@@ -22,11 +22,11 @@ _KINDS = {"validate": "validatingwebhookconfigurations", "mutate": "mutatingwebh
 
 
 class Webhook:
-    """Answers the API server. At first it allows all writes; it always allows the tests' own writes."""
+    """Answers the API server. At first it allows all writes. It always allows the tests' own writes."""
 
     def __init__(self) -> None:
         self.denied = ""
-        """The capacity key whose changes it denies."""
+        """The capacity key whose changes the webhook denies, or ""."""
         self.removes_condition = False
         self.asked: set[str] = set()
 

@@ -26,7 +26,7 @@ class Lane:
         self._outcomes: dict[str, Outcome] = {}
 
     def run(self) -> list[Outcome]:
-        """Returns the outcome of each part, in the order in which they end."""
+        """The outcome of each part, in the order in which they end."""
         try:
             self._leave_out()
             while self._waiting or self._jobs:

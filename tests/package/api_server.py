@@ -1,4 +1,4 @@
-"""An API server with one Node, on the machine's loopback interface. It implements what capacityd requests."""
+"""A fake API server with one Node, on the machine's loopback interface. It answers capacityd's requests only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KUBECONFIG = "/etc/kubernetes/kubelet.conf"
 
 
 class ApiServer:
-    """The Node n1, which every watch sees. The machine has the credentials of its kubelet."""
+    """An API server with the Node n1. The machine has the credentials of this Node's kubelet."""
 
     def __init__(self, server: WatchServer) -> None:
         self.server = server

@@ -1,4 +1,4 @@
-"""The package under test, and machines to put it on."""
+"""Fixtures: the package under test, and machines for it."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Packages:
 
 @pytest.fixture
 def fresh() -> Iterator[Machine]:
-    """A machine without the package: Debian 13. test_distributions.py and test_sandbox.py have others."""
+    """A machine with Debian 13, without the package."""
     with machine("13") as running:
         yield running

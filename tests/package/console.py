@@ -41,7 +41,7 @@ class Console(ABC):
         self.run("sh", "-ec", script, path, text=text)
 
     def put(self, file: Path) -> str:
-        """Copies a file onto the machine, and returns its path there."""
+        """Copies a file onto the machine. Returns its path there."""
         target = f"/root/{file.name}"
         self.run("sh", "-c", 'base64 -d >"$0"', target, text=base64.b64encode(file.read_bytes()).decode())
         return target
@@ -83,13 +83,13 @@ class Console(ABC):
         return self.run(*command, status=None).stdout
 
     def status(self) -> dict[str, Any]:
-        """Returns the JSON of capacityd status; empty before the service has written its state."""
+        """The JSON of `capacityd status`, or {} before the service has written its state."""
         output = self.run("capacityd", "status", "--json", status=None).stdout
         report: dict[str, Any] = json.loads(output) if output else {}
         return report
 
     def readings(self) -> dict[str, Any]:
-        """Returns the service's reading of each resource."""
+        """The service's reading of each resource."""
         return {r["name"]: r["reading"] for r in self.status().get("resources", [])}
 
     def wait_for_readings(self, expected: dict[str, Any], deadline: float = PATIENCE) -> None:

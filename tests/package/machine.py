@@ -21,7 +21,7 @@ signal.pause()
 
 
 class Machine(Console):
-    """A running machine. init: its PID 1, whose namespaces the commands enter."""
+    """A running machine. init: the machine's PID 1 seen from outside. Commands enter its namespaces."""
 
     def __init__(self, init: int) -> None:
         self.init = init
@@ -47,7 +47,7 @@ def machine(release: str) -> Iterator[Machine]:
 
 @contextmanager
 def tap(machine: Machine, name: str) -> Iterator[None]:
-    """A NIC with a carrier and a speed: a TAP device, which a process keeps open."""
+    """Gives the machine a NIC with a carrier and a speed (a TAP device, which a process keeps open)."""
     machine.run("systemd-run", f"--unit={name}", "/usr/bin/python3", "-Ic", _TAP, name)
     machine.run("udevadm", "wait", f"/sys/class/net/{name}")
     machine.run("ip", "link", "set", name, "up")
@@ -59,7 +59,7 @@ def tap(machine: Machine, name: str) -> Iterator[None]:
 
 @contextmanager
 def _cgroup(name: str) -> Iterator[Path]:
-    """The machine's root cgroup, below ours. Machines that shared a root would end each other's services."""
+    """A root cgroup for the machine, below ours. With a common root, machines would end each other's services."""
     mounted = (line.split() for line in Path("/proc/self/mounts").read_text().splitlines())
     root = next(where for _, where, kind, *_ in mounted if kind == "cgroup2")
     ours = next(line for line in Path("/proc/self/cgroup").read_text().splitlines() if line.startswith("0::"))
@@ -74,7 +74,7 @@ def _cgroup(name: str) -> Iterator[Path]:
 
 
 def _child(pid: int) -> int:
-    """Returns the PID of unshare's child after it has started systemd, else 0."""
+    """The PID of unshare's child. 0: it has not started systemd yet."""
     try:
         child = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         return int(child[0]) if child and Path(f"/proc/{child[0]}/comm").read_text() == "systemd\n" else 0

@@ -14,9 +14,10 @@ OLDER = "0.0.9"
 
 @dataclass(frozen=True, slots=True)
 class Packages:
-    """sources: the copy of the project. folder: all files of the current build, with the source package.
+    """The built packages.
 
-    kubectl: the package kubectl-capacityd of the current version. older: the same with the number of an older version.
+    sources: the copy of the project. folder: all files of the current build, with the source package. kubectl: the
+    package kubectl-capacityd. older: the package capacityd with an older version number.
     """
 
     sources: Path
@@ -27,7 +28,7 @@ class Packages:
 
 
 def build_packages(top: Path) -> Packages:
-    """Builds the current version and an older one into a folder that does not exist."""
+    """Builds the current and an older version into a new folder."""
     sources = copy_sources(top / "sources")
     with ThreadPoolExecutor() as pool:
         current = pool.submit(build, sources, top / "current")
@@ -46,14 +47,14 @@ def copy_sources(folder: Path) -> Path:
 
 
 def built_packages(top: Path) -> Packages:
-    """Returns the packages that build_packages() has built there."""
+    """The packages that build_packages() has built there."""
     (current,), (older,) = ((top / name).glob("capacityd_*.deb") for name in ("current", "older"))
     (kubectl,) = (top / "current").glob("kubectl-capacityd_*.deb")
     return Packages(top / "sources", top / "current", current, kubectl, older)
 
 
 def build(sources: Path, folder: Path, *version: str) -> Path:
-    """Builds the packages as `make deb` does, without its unit tests. Returns the path of capacityd's."""
+    """Builds the packages like `make deb`, but without unit tests. Returns the path of the package capacityd."""
     environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/nonexistent", "DEB_BUILD_OPTIONS": "nocheck"}
     command: list[str | Path] = ["sh", sources / "packaging/build-deb", folder, *version]
     result = subprocess.run(command, capture_output=True, text=True, env={**environment, "SOURCE": "1"}, timeout=600)

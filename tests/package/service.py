@@ -1,4 +1,4 @@
-"""The installed service. Its only change is that the Node is a file, in a folder where the service may write."""
+"""The installed service. Its Node is a file, in a folder where the service may write. Nothing else is changed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def drop_in(machine: Machine, name: str, text: str) -> None:
 
 
 def published(machine: Machine, name: str) -> str | None:
-    """Returns the resource's capacity in the file of the Node."""
+    """The resource's capacity in the file of the Node."""
     output = machine.run("cat", "/run/capacityd/node.json", status=None).stdout
     quantity: str | None = json.loads(output)["status"]["capacity"].get(name) if output else None
     return quantity

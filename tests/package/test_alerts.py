@@ -1,4 +1,4 @@
-"""The example alerts in Prometheus' own engine: for each fault exactly the expected alerts fire, with their texts."""
+"""The example alerts in Prometheus' own engine. For each fault, exactly the expected alerts fire, with their texts."""
 
 from __future__ import annotations
 
@@ -26,39 +26,39 @@ KUBE = {"node": "n1", "condition": CONDITION}
 
 
 def healthy(minute: int) -> NodeAt:
-    """A node that reconciles once in a resync period."""
+    """A healthy node at this minute. It makes a pass once in a resync period."""
     last = minute * 60 // RESYNC * RESYNC
     return NodeAt(last_reconcile=last, last_success=last + 0.5)
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that goes wrong, and the alerts that fire for it."""
+    """Something that goes wrong in a fleet, and the alerts that must fire."""
 
     node: Callable[[NodeAt], NodeAt | None] = lambda node: node
-    """Returns the node with the fault; None if its metrics file is gone."""
+    """Returns the node with the fault. None: its metrics file is gone."""
     alerts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Alert -> its labels, besides those of the rule."""
+    """The alerts, each with its labels besides those of the rule."""
     value: str = ""
     """The value in the alerts' texts."""
     condition: str | None = "true"
-    """The condition's status in kube-state-metrics; None: the Node has no such condition."""
+    """The condition's status in kube-state-metrics. None: the Node has no such condition."""
     fleet: Mapping[str, int] | None = None
     """The findings of `fleet` by reason. None: no findings. Empty: `fleet` no longer updates its metrics."""
     restarts: bool = False
-    """kube-state-metrics has no series in two of ten minutes."""
+    """Whether kube-state-metrics lacks its series in two of every ten minutes."""
     gone: bool = False
-    """The machine is down, and its Node is deleted."""
+    """Whether the machine is down, and its Node is deleted."""
     begin: int = BEGIN
     fixed: int | None = None
-    """The minute at which the fault ends; None: never."""
+    """The minute at which the fault ends. None: it never ends."""
     end: int = END
     """The minute at which the test compares the alerts."""
 
     def scrapes(self) -> list[Scrape]:
         """The scrapes of each minute."""
         results: list[Scrape] = []
-        seen: list[tuple[NodeAt | None, Scrape]] = []  # few scrapes differ, and each takes milliseconds
+        seen: list[tuple[NodeAt | None, Scrape]] = []  # a cache, because most scrapes are equal and each takes time
         for minute in range(self.end + 1):
             faulty = self.begin <= minute and (self.fixed is None or minute < self.fixed)
             if faulty and self.gone:
@@ -77,7 +77,7 @@ class Fault:
 
 
 def fleet_report(minute: int, counts: Mapping[str, int] | None) -> Scrape:
-    """The metrics of `fleet` on some machine, written at this minute."""
+    """The metrics that `fleet` has written at this minute."""
     findings = {"DeviceClass": 0, "Overcommitted": 0, **(counts or {})}
     samples = {series("capacityd_fleet_findings", reason=reason, **ADDRESS): float(n) for reason, n in findings.items()}
     return {**samples, series("capacityd_fleet_timestamp_seconds", **ADDRESS): 60.0 * minute}
@@ -105,7 +105,7 @@ def rules() -> dict[str, Any]:
 
 
 def is_reported(node: Callable[[NodeAt], NodeAt], reason: ConditionReason, resource: str | None = None) -> Fault:
-    """A fault that the condition has as its reason; resource: the one that it is about."""
+    """A fault that is the condition's reason. resource: the resource with the fault."""
     alerts: dict[str, Mapping[str, str]] = {"CapacityConditionFalse": condition(reason)}
     if resource:
         alerts["CapacityResourceTrouble"] = of(resource, reason=reason.value)
@@ -202,13 +202,13 @@ def test_the_metrics_are_named_as_prometheus_wants_them() -> None:
 
 
 def labelled(samples: Scrape, **labels: str) -> Scrape:
-    """The series with these labels of their target."""
+    """The series with these labels, which Prometheus adds to all series of a target."""
     more = "".join(f'{name}="{value}",' for name, value in labels.items())
     return {name.replace("{", "{" + more, 1): value for name, value in samples.items()}
 
 
 def by_node(samples: Scrape) -> Scrape:
-    """Target labels that relabelling often sets. Prometheus renames labels that a metric has of its own."""
+    """The series with the target labels that relabelling often sets. Prometheus then renames the metrics' own ones."""
     results = {}
     for name, value in samples.items():
         if name.startswith("kube_"):
@@ -230,8 +230,8 @@ def test_exactly_these_fire(fault: Fault, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_the_labels_of_targets_change_nothing(fault: Fault, tmp_path: Path) -> None:
-    """As kube-prometheus-stack and relabelling label them, beside a healthy cluster with the same names and addresses.
-    node_exporter is replaced every ten minutes, also as a fault begins."""
+    """The targets have the labels of kube-prometheus-stack and of relabelling. A healthy cluster has the same names and
+    addresses. node_exporter is replaced every ten minutes, also when the fault begins."""
     scrapes = []
     for minute, (faulty, healthy) in enumerate(zip(fault.scrapes(), Fault(end=fault.end).scrapes(), strict=True)):
         pod = {"pod": f"exporter-{minute // 10}", "container": "exporter", "endpoint": "metrics", "service": "e"}
@@ -258,10 +258,10 @@ def expected_alerts(fault: Fault, **labels: str) -> list[dict[str, Any]]:
     ("seats", "later", "lowered_from"),
     [(2, 2, None), (10, 10, None), (None, None, None), (20, 15, "20"), (3, None, "3")],
 )
-def test_a_machine_is_not_compared_with_the_one_that_had_its_address(
+def test_a_machine_is_not_compared_with_another_that_had_its_address(
     tmp_path: Path, seats: int | None, later: int | None, lowered_from: str | None
 ) -> None:
-    """n2 gets the address of n1. seats: what it then publishes. later: what it publishes ten minutes later."""
+    """n2 gets the address of n1. seats: what n2 then publishes. later: what n2 publishes ten minutes later."""
 
     def at(minute: int) -> NodeAt:
         number = seats if minute < END - 20 else later
@@ -274,7 +274,7 @@ def test_a_machine_is_not_compared_with_the_one_that_had_its_address(
 
 
 def _alert(rule: Mapping[str, Any], labels: Mapping[str, str], value: str) -> dict[str, Any]:
-    """Returns the alert as Prometheus sends it, with the values in its texts."""
+    """The alert as Prometheus sends it, with the values in its texts."""
     values = {f"{{{{ $labels.{name} }}}}": text for name, text in labels.items()}
     values |= {"{{ $value }}": value, "{{ $value | humanizeDuration }}": value}
     texts = {}

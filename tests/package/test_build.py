@@ -1,4 +1,4 @@
-"""The contents of the package, and what it depends on."""
+"""The contents and the dependencies of the package."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.package.packages import Packages
 from tests.package.trees import RELEASES, debian
 
 _LINK = re.compile(r"\]\(([^()\s#]+)[^()\s]*\)")
-# The tags that each release's lintian may report: a Kubernetes node has systemd, and the standard is newer than both
-# releases. They are not overrides, because the lintian of the other release would call an override unused.
+# The tags that each release's lintian may report. They are no overrides in the package, because the other release's
+# lintian would report an override as unused.
 _ACCEPTED = {
     "12": "package-supports-alternative-init-but-no-init.d-script,newer-standards-version",
     "13": "newer-standards-version",
@@ -32,8 +32,7 @@ exec chroot "$1" env -C /tmp sh -c 'lintian --pedantic --display-info --allow-ro
 
 @pytest.mark.whole
 @pytest.mark.parametrize("release", ["12", "13"])
-def test_lintian_finds_nothing_else(packages: Packages, release: str) -> None:
-    """lintian finds nothing besides the accepted tags and the overrides of the package."""
+def test_lintian_reports_only_the_accepted_tags(packages: Packages, release: str) -> None:
     unshare = ("unshare", "--mount", "--propagation", "private", "sh", "-euc", _LINTIAN, "sh")
     tree = debian(f"lintian-{release}", RELEASES[release], ["lintian"])
     command: list[str | Path] = [*unshare, tree, packages.folder, _ACCEPTED[release]]
@@ -42,7 +41,7 @@ def test_lintian_finds_nothing_else(packages: Packages, release: str) -> None:
 
 
 def test_the_dependencies_are_those_of_the_code(packages: Packages) -> None:
-    """Only Python has a required version: Ubuntu 22.04 has Python 3.10 and tomli."""
+    """Only Python has a minimum version. Ubuntu 22.04 has Python 3.10, and needs tomli."""
     libraries = {"kubernetes", "psutil", "pyudev", "tabulate", "urllib3", "yaml"}
     for package, more in ((packages.current, {"systemd"}), (packages.kubectl, set[str]())):
         fields = email.message_from_string(out("--field", package))
@@ -51,7 +50,7 @@ def test_the_dependencies_are_those_of_the_code(packages: Packages) -> None:
         needed = {f"python3-{name}" for name in libraries | more} | ({"iproute2"} if on_a_node else set())
         assert depends == {"python3:any", "python3 (>= 3.10)", "python3 (>= 3.11) | python3-tomli"} | needed
         assert fields["Architecture"] == "all"
-        # What every node has, and what `kubectl capacityd template` needs to read the network of its own machine.
+        # Every node has these programs. `kubectl capacityd template` needs some to read its own machine's network.
         assert fields["Recommends"] == ("systemd, udev" if on_a_node else "iproute2")
         assert not {"Breaks", "Conflicts", "Replaces"} & {*fields}
 
@@ -119,7 +118,7 @@ exec chroot "$1" env -i -C /tmp PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/nonexis
 
 @pytest.mark.whole
 def test_the_source_package_builds_with_what_it_declares(packages: Packages) -> None:
-    """Its unit tests run, without a network."""
+    """The build also runs the unit tests, without a network."""
     control = email.message_from_string((packages.sources / "packaging/deb/control").read_text())
     declared = [re.split(r"[ :|]", entry.strip())[0] for entry in control["Build-Depends"].split(",")]
     tree = debian("build-13", RELEASES["13"], ["build-essential", *declared])
@@ -131,7 +130,7 @@ def test_the_source_package_builds_with_what_it_declares(packages: Packages) -> 
 
 @pytest.mark.whole
 def test_a_source_package_is_clean_after_a_build(packages: Packages, tmp_path: Path) -> None:
-    """It contains all project files, with packaging/deb as debian/. "clean" removes everything that a build creates."""
+    """The package contains all project files (packaging/deb as debian/). "clean" removes all files of a build."""
     (source,) = packages.folder.glob("*.dsc")
     unpacked = tmp_path / "unpacked"
     subprocess.run(["dpkg-source", "--extract", source, unpacked], check=True, capture_output=True)
@@ -146,19 +145,19 @@ def test_a_source_package_is_clean_after_a_build(packages: Packages, tmp_path: P
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Returns the files of a source tree, without dpkg-source's own folder .pc."""
+    """The files of a source tree, without dpkg-source's own folder .pc."""
     paths = (path for path in folder.rglob("*") if path.is_file() and ".pc" not in path.parts)
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
 def files(package: Path) -> dict[str, str]:
-    """Returns the mode of each file."""
+    """The mode of each file."""
     assert all(row[1] == "root/root" for row in rows(package))
     return {row[-1]: row[0] for row in rows(package) if not row[0].startswith("d")}
 
 
 def rows(package: Path) -> list[list[str]]:
-    """Returns the columns that dpkg-deb prints for each file, link and folder. The last one is the path, from /."""
+    """The columns that dpkg-deb prints for each file, link and folder. The last one is the path, from /."""
     lines = [line.split()[:6] for line in out("--contents", package).splitlines()]
     return [[*row[:-1], row[-1].removeprefix(".")] for row in lines]
 

@@ -1,4 +1,4 @@
-"""A real cloud-init runs the examples: each is valid for cloud-init, and writes a valid configuration."""
+"""A real cloud-init runs the examples. Each is valid, and writes a valid configuration."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_what_the_examples_write_is_valid(tmp_path: Path) -> None:
 
 @pytest.fixture
 def fresh() -> Iterator[Machine]:
-    """Debian 12 with cloud-init before its first run, and with a program that takes kubeadm's place."""
+    """A machine with Debian 12, cloud-init before its first run, and a stub of kubeadm."""
     with machine("12") as running:
         running.write("/usr/bin/kubeadm", "#!/bin/sh\necho $* >/run/joined\n", "755")
         running.write("/etc/cloud/cloud.cfg.d/99-tests.cfg", json.dumps(SETTINGS))
@@ -56,7 +56,7 @@ def fresh() -> Iterator[Machine]:
 
 @pytest.fixture
 def repository(packages: Packages) -> Iterator[Path]:
-    """Yields the folder of a signed apt repository that contains the package. Its public key is in example.asc."""
+    """The folder of a signed apt repository that contains the package. Its public key is in example.asc."""
     # gpg-agent's socket needs a short path; pytest's temporary folders have long paths.
     with tempfile.TemporaryDirectory(prefix="capacityd-") as top:
         folder, keys = Path(top, "repository"), Path(top, "keys")
@@ -81,7 +81,7 @@ def repository(packages: Packages) -> Iterator[Path]:
 
 
 def test_the_example_installs_on_a_stock_image(fresh: Machine, repository: Path) -> None:
-    """The repository is in a folder, because the machine has no network. tests/machine runs the example for kubeadm."""
+    """The package repository is in a folder, because the machine has no network."""
     for path in EXAMPLES:
         fresh.run("cloud-init", "schema", "--config-file", fresh.put(path))
     document = yaml.safe_load((ROOT / "conf/cloud-init/repository.yaml").read_text())

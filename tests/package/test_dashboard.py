@@ -1,4 +1,4 @@
-"""The dashboard's queries in Prometheus' own engine, on a simulated fleet that has each fault once."""
+"""The dashboard's queries in Prometheus' own engine, on a simulated fleet with one Node for each fault."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ EXPECTED: dict[str, Mapping[str, float]] = {
 
 
 def test_each_panel_shows_the_right_values(tmp_path: Path) -> None:
-    """The values of each panel and each variable. Another cluster has Nodes and pods of the same names."""
+    """The test also checks the values of variables. A second cluster has Nodes and pods of the same names."""
     samples: dict[str, float] = {}
     for cluster, nodes in {"a": NODES, "b": {**NODES, "node-6": NODES["node-1"]}}.items():
         of_cluster: dict[str, float] = {}
@@ -102,13 +102,13 @@ def test_each_panel_shows_the_right_values(tmp_path: Path) -> None:
 
 
 def of_panel(panel: Mapping[str, Any], **chosen: str) -> list[dict[str, Any]]:
-    """Returns the test of each query. A query must return the expected series whose names match its legend."""
+    """A promtool test for each query of a panel. The query must return the expected series that match its legend."""
     expected = EXPECTED[panel["title"]]
     return [of_query(filled(target["expr"], **chosen), target["legendFormat"], expected) for target in panel["targets"]]
 
 
 def of_query(expr: str, legend: str, expected: Mapping[str, float]) -> dict[str, Any]:
-    """Returns the test of a query. It adds up series with the same legend, so that duplicates make the test fail."""
+    """A promtool test of a query. It adds up series with the same legend, so that a duplicate makes it fail."""
     names = re.sub(r"{{(\w+)}}", r"(?P<\1>\\S+)", legend)
     matches = {match: value for name, value in expected.items() if (match := re.fullmatch(names, name))}
     assert matches, legend
@@ -118,7 +118,7 @@ def of_query(expr: str, legend: str, expected: Mapping[str, float]) -> dict[str,
 
 
 def filled(expr: str, **chosen: str) -> str:
-    """The query with these values of variables, and "All" for each other one."""
+    """The query with these values of variables. All other variables have the value "All"."""
     result = re.sub(r"\$(\w+)\b", lambda match: chosen.get(match[1]) or str(VARIABLES[match[1]]["allValue"]), expr)
     assert "$" not in result, expr
     return result

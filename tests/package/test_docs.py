@@ -1,4 +1,4 @@
-"""Runs commands and drop-ins from the pages with a real dpkg and systemd."""
+"""Tries commands and drop-ins from the pages with a real dpkg and systemd."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def installed(packages: Packages) -> Iterator[Machine]:
 
 
 def test_what_the_readme_says_works(fresh: Machine, packages: Packages) -> None:
-    """Install the package, write the configuration, enable the service, and remove all of it."""
+    """The steps are: install, configure, enable and remove."""
     page = list(blocks((ROOT / "README.md").read_text()))
     (toml,) = (block for block in page if block.kind == "toml")
     (enable,) = (block.text for block in page if block.kind == "sh")

@@ -1,4 +1,4 @@
-"""The page on installation: the commands and files of each way, on a machine with systemd."""
+"""The page on installation: the commands and files of each way to install, on a machine with systemd."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ ENABLED = ("inactive", "enabled")
 
 
 def commands(begin: str) -> str:
-    """The block of commands with this first word or words."""
+    """The block of commands on the page that begins with these words."""
     (text,) = (block.text for block in BLOCKS if block.kind == "sh" and block.text.startswith(begin))
     return text
 
 
 def in_build(machine: Machine, text: str) -> None:
-    """Runs commands in the folder of the build."""
+    """Runs commands in the folder /build."""
     machine.run("env", "-C", "/build", "sh", "-e", text=text, deadline=300)
 
 
@@ -44,12 +44,12 @@ def building(fresh: Machine, packages: Packages) -> Machine:
 
 
 def test_the_script_builds_an_image(building: Machine) -> None:
-    """The script installs the package, checks the configuration and the hardware, and enables the service."""
+    """The script installs the package, checks the configuration on the recording, and enables the service."""
     in_build(building, commands("apt-get install"))
     assert (building.active, building.enabled) == ENABLED
     in_build(building, commands("capacityd config check --config"))
     building.run("systemctl", "preset-all")
-    assert building.enabled == "disabled", "the package's preset does not enable it"
+    assert building.enabled == "disabled", "the package itself does not enable the service"
     in_build(building, commands("mkdir -p /usr/lib/systemd/system-preset"))
     assert building.enabled == "enabled"
     check, probe = (shlex.split(line) for line in commands("capacityd config check --config").splitlines())
@@ -61,7 +61,7 @@ def test_the_script_builds_an_image(building: Machine) -> None:
 
 
 def test_the_loop_installs_a_node(building: Machine) -> None:
-    """The machine takes the place of each node. The loop can be run again."""
+    """The machine plays the part of each node. The loop can be run again."""
     building.write("/usr/bin/scp", '#!/bin/sh\nwhile [ $# -gt 1 ]; do cp "$1" /root/; shift; done\n', "755")
     building.write("/usr/bin/ssh", '#!/bin/sh\nshift; cd /root; exec "$@"\n', "755")
     building.write("/build/node.sh", NAMED["node.sh"].replace("apt-get update\n", ""))  # this machine has no network
@@ -86,7 +86,7 @@ def test_the_packer_template_builds_an_image(building: Machine, packages: Packag
 
 
 def test_the_cluster_api_template_starts_a_node(fresh: Machine, packages: Packages) -> None:
-    """The files and commands of the template, which cloud-init would write and run. tests/cluster checks its schema."""
+    """The test writes the files and runs the commands, in place of cloud-init. tests/cluster checks the schema."""
     fresh.install(packages.current)
     spec = yaml.safe_load(NAMED["template.yaml"])["spec"]["template"]["spec"]
     for file in spec["files"]:
@@ -98,7 +98,7 @@ def test_the_cluster_api_template_starts_a_node(fresh: Machine, packages: Packag
 
 
 def test_a_snapshot_of_a_machine_that_has_run(fresh: Machine, packages: Packages) -> None:
-    """The key on the clone's Node is another writer's."""
+    """On the clone's Node, the key belongs to another writer."""
     fresh.install(packages.current)
     enable(fresh)
     wait_until(lambda: published(fresh, "example.com/seats") == "7", PATIENCE, "it has published")

@@ -1,4 +1,4 @@
-"""The service's entries in a real journal, found by message ID and field."""
+"""The service's entries in a real journal, selected by message ID and field."""
 
 from __future__ import annotations
 
@@ -47,5 +47,5 @@ def test_each_kind_of_entry_is_in_the_journal(fresh: Machine, packages: Packages
     errors = entries(fresh, EntryKind.CONFIGURATION_REJECTED)
     assert {(entry.get("CONFIG_FILE", ""), entry["PRIORITY"]) for entry in errors} == {(wrong, "3"), ("", "3")}
     output = fresh.journal()
-    assert output.count(f"{wrong}:") == 1, "the check of the reload logs nothing of its own"
+    assert output.count(f"{wrong}:") == 1, "logged once, although the reload checks the configuration too"
     assert "Traceback" not in output

@@ -1,4 +1,4 @@
-"""The operator's package: on a machine without the service, beside the service, and from pip."""
+"""The operator's package kubectl-capacityd: without the service, together with the service, and from pip."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_it_is_independent_of_the_agent_on_the_same_machine(fresh: Machine, pack
 
 @pytest.mark.whole
 def test_pip_installs_it_where_there_is_no_systemd(tmp_path: Path) -> None:
-    """In an environment without the distribution's packages, with the dependencies that pip resolves today."""
+    """The environment has no packages of the distribution, and the dependencies that pip resolves today."""
     sources = copy_sources(tmp_path / "sources")
     environment = tmp_path / "environment"
     run(PYTHON, "-m", "venv", environment)

@@ -37,7 +37,7 @@ def test_a_life_from_installation_to_purge(fresh: Machine, packages: Packages) -
     fresh.run("systemctl", "reload", UNIT, status=None)
     wait_until(lambda: "60-test.toml" in fresh.run("capacityd", "status", status=None).stdout, PATIENCE, "it says so")
     assert fresh.run("capacityd", "status", status=None).returncode != 0
-    assert (fresh.active, published(fresh, seats)) == ("active", "7"), "what was valid goes on"
+    assert (fresh.active, published(fresh, seats)) == ("active", "7"), "the valid resources are still published"
     fresh.write("/srv/seats", "8\n")
     wait_until(lambda: published(fresh, seats) == "8", PATIENCE, "it still publishes")
     fresh.write(
@@ -56,17 +56,17 @@ def test_a_life_from_installation_to_purge(fresh: Machine, packages: Packages) -
     assert fresh.active == "inactive"
     assert not fresh.exists("/usr/share/capacityd")
     fresh.dpkg("--purge", "capacityd")
-    assert fresh.exists("/etc/capacityd/conf.d/60-test.toml"), "what was configured stays"
+    assert fresh.exists("/etc/capacityd/conf.d/60-test.toml"), "the configuration stays"
     assert "Traceback" not in fresh.journal()
 
 
 @pytest.mark.whole
-def test_what_debian_runs_on_the_installed_package(fresh: Machine, packages: Packages) -> None:
-    """The tests in packaging/deb/tests, as autopkgtest runs them, with both packages."""
+def test_the_autopkgtests_of_the_package_pass(fresh: Machine, packages: Packages) -> None:
+    """The tests in packaging/deb/tests run with both packages, as under autopkgtest."""
     fresh.install(packages.current, packages.kubectl)
     for name in ("commands", "service"):
         output = fresh.run("sh", "-eu", fresh.put(packages.sources / "packaging/deb/tests" / name), deadline=300)
-        assert name == "service" or output.stderr == "", "which autopkgtest would not allow"
+        assert name == "service" or output.stderr == "", "autopkgtest allows no output to standard error"
 
 
 def test_a_node_needs_no_more_than_it_depends_on(fresh: Machine, packages: Packages) -> None:
@@ -115,12 +115,12 @@ def test_an_upgrade_leaves_a_stopped_service_stopped(fresh: Machine, packages: P
     fresh.dpkg("--remove", "capacityd")
     fresh.install(packages.current)
     assert (fresh.active, fresh.enabled) == ("inactive", "disabled")
-    assert fresh.journal() == journal, "it has not run in between"
+    assert fresh.journal() == journal, "the service has not run in between"
     quiet(fresh)
 
 
 def test_an_upgrade_restarts_a_running_service(fresh: Machine, packages: Packages) -> None:
-    """The page's command does not ask about an edited configuration. A fixed version repairs a broken service."""
+    """The command on the page asks nothing about an edited configuration. An upgrade can repair a broken service."""
     page = blocks((ROOT / "docs/operations.md").read_text())
     upgrade = next(block.text for block in page if block.text.startswith("apt install"))
     downgrade = upgrade.replace("apt install", "apt install --yes --allow-downgrades")
@@ -151,7 +151,7 @@ def test_an_upgrade_restarts_a_running_service(fresh: Machine, packages: Package
 
 
 def test_a_removal_says_what_stays_on_the_node(fresh: Machine, packages: Packages) -> None:
-    """A removal leaves the Node as it is. After a new installation, withdraw uses the Node's annotation."""
+    """A removal leaves the Node as it is. After a new installation, `withdraw` works from the Node's annotation."""
     says = "what `capacityd withdraw` has not removed stays on the Node; to remove it, install capacityd again"
     seats = "example.com/seats"
     with api_server(fresh) as server:
@@ -179,12 +179,12 @@ def test_a_removal_says_what_stays_on_the_node(fresh: Machine, packages: Package
 
 
 def printed(output: str) -> list[str]:
-    """Returns the lines of dpkg's output that the package has printed."""
+    """The lines of dpkg's output that the package has printed."""
     return [line for line in output.splitlines() if not line.startswith(("(Reading", "Removing", "Purging", "dpkg: "))]
 
 
-def test_a_purge_leaves_what_is_the_administrators(fresh: Machine, packages: Packages) -> None:
-    """A purge removes all files of the package and the service, but keeps the administrator's files in its folders."""
+def test_a_purge_leaves_the_administrators_files(fresh: Machine, packages: Packages) -> None:
+    """A purge removes all files of the package and the service."""
     before = everything(fresh)
     fresh.install(packages.current)
     fresh.write("/etc/capacityd/conf.d/60-seats.toml", SEATS)
@@ -198,14 +198,14 @@ def test_a_purge_leaves_what_is_the_administrators(fresh: Machine, packages: Pac
     kept = {"/etc/capacityd/conf.d/60-seats.toml", "/etc/capacityd/kubeconfig"}
     assert everything(fresh) - before == {"/etc/capacityd", "/etc/capacityd/conf.d"} | kept
     fresh.install(packages.older)
-    assert (fresh.active, fresh.enabled) == ("inactive", "disabled"), "after a purge it is as new"
+    assert (fresh.active, fresh.enabled) == ("inactive", "disabled"), "after a purge, a new installation is disabled"
     fresh.run("rm", *kept)
     fresh.dpkg("--purge", "capacityd")
-    assert not fresh.exists("/etc/capacityd"), "an empty folder is the package's"
+    assert not fresh.exists("/etc/capacityd"), "a purge removes the empty folder"
 
 
 def everything(machine: Machine) -> set[str]:
-    """Returns all files but those that dpkg, the journal, systemd and udev change by themselves."""
+    """All files, without those that dpkg, the journal, systemd and udev change."""
     memory = (
         "/var/lib/dpkg/*",
         "/var/log/*",

@@ -20,7 +20,7 @@ def config(path: str) -> str:
 
 
 def read(machine: Machine, path: str) -> dict[str, float]:
-    """Returns the published numbers in the file by resource; empty if there is no file."""
+    """The published numbers in the file by resource, or {} without a file."""
     output = machine.run("setpriv", "--reuid=nobody", "--clear-groups", "cat", path, status=None).stdout
     families = {family.name: family for family in text_string_to_metric_families(output)}
     family = families.get("capacityd_resource_published")
@@ -50,7 +50,7 @@ def test_metrics_are_written_moved_and_removed(fresh: Machine, packages: Package
     fresh.run("systemctl", "reload", UNIT)
     output = wait_until(lambda: logged(fresh), PATIENCE, "it logs that it can't write there")
     assert output[0].startswith(f"{elsewhere} could not be written: Read-only file system; the sandbox of")
-    assert not fresh.exists(path), "metrics that nobody updates are gone"
+    assert not fresh.exists(path), "the file that is no longer updated is removed"
     fresh.write("/srv/seats", "11\n")
     fresh.wait_for_readings({SEATS: 11})
     drop_in(fresh, "metrics", "[Service]\nReadWritePaths=/srv/metrics\n")

@@ -1,4 +1,4 @@
-"""What another user reads and writes where the service runs: no secret of root, and nothing of the service."""
+"""On a machine with the service, another user can read no secret of root, and change nothing of the service."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ FILES = "/run/capacityd/* /var/lib/prometheus/node-exporter/* /etc/capacityd/con
 
 @pytest.fixture
 def serving(fresh: Machine, packages: Packages) -> Machine:
-    """A machine whose service has read, and could not use, a file, a program and a kubeconfig with a secret."""
+    """A machine whose service has read a file, a program's output and a kubeconfig with a secret, all unusable."""
     fresh.install(packages.current)
     fresh.run("mkdir", "-p", "/var/lib/prometheus/node-exporter")
     fresh.write("/usr/local/bin/count", PROGRAM, "700")
@@ -79,7 +79,7 @@ def test_another_user_reads_no_secret_and_writes_nothing(serving: Machine) -> No
 THEIRS = "/srv/joe"
 RAN = "/run/capacityd/ran"
 ATTACKED = (f'["{THEIRS}/count"]', f'["/usr/bin/python3", "{THEIRS}/missing.py"]', '["/srv/shared/count"]')
-"""Commands with which root would run a file of the user. tests/unit/linux/test_program_trust.py has all kinds."""
+"""Commands with which root would run a file of another user. tests/unit/linux/test_program_trust.py has more kinds."""
 LINKS = {"symbolic": f"{THEIRS}/symbolic", "folder": f"{THEIRS}/folder/secret", "chain": f"{THEIRS}/chain"}
 PREPARED = f"""\
 set -e
@@ -114,7 +114,7 @@ true
 """
 
 
-def test_an_ordinary_user_has_nothing_run_and_changes_no_number(fresh: Machine, packages: Packages) -> None:
+def test_an_ordinary_user_cannot_make_root_run_a_program_or_change_a_number(fresh: Machine, packages: Packages) -> None:
     """The user owns a folder and files that root has configured, and the folder of the metrics."""
     fresh.install(packages.current)
     fresh.write("/etc/secret", f"{NUMBER}\n", "600")

@@ -10,7 +10,7 @@ from tests.package.packages import Packages
 from tests.package.service import enable
 from tests.support.pages import blocks
 
-# As in Ubuntu's minimal and Debian's slim images.
+# The same settings as in Ubuntu's minimal and Debian's slim images.
 _MINIMAL = """\
 path-exclude=/usr/share/doc/*
 path-include=/usr/share/doc/*/copyright
@@ -21,7 +21,7 @@ _PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def test_a_minimal_image_has_what_the_pages_use(fresh: Machine, packages: Packages) -> None:
-    """Its dpkg installs no documentation, nor does an upgrade."""
+    """dpkg installs no documentation there, also during an upgrade."""
     fresh.write("/etc/dpkg/dpkg.cfg.d/excludes", _MINIMAL)
     for package in (packages.older, packages.current):
         fresh.install(package)
@@ -36,8 +36,10 @@ def test_a_minimal_image_has_what_the_pages_use(fresh: Machine, packages: Packag
     assert fresh.exists("/srv/capacityd/kubernetes/kustomization.yaml")
 
 
-def test_an_image_is_not_the_machine_that_builds_it(fresh: Machine, packages: Packages) -> None:
-    """The machine installs the package into an image, and removes it there. Its own installation stays as it is."""
+def test_an_installation_into_an_image_does_not_change_the_machine_that_builds_it(
+    fresh: Machine, packages: Packages
+) -> None:
+    """The machine installs the package into an image, and removes it there."""
     fresh.install(packages.current)
     enable(fresh)
     fresh.write("/var/lib/prometheus/node-exporter/capacityd.prom", "# HELP capacityd_resource_published x\n")

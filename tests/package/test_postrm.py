@@ -66,14 +66,14 @@ FOREIGN: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("kind", FOREIGN)
-def test_what_is_not_ours_stays(image: Path, kind: str) -> None:
+def test_a_file_of_another_program_stays(image: Path, kind: str) -> None:
     FOREIGN[kind](image / USUAL)
     run(image, "purge")
     assert USUAL in files(image)
 
 
 def test_no_link_out_of_the_image_is_followed(image: Path, tmp_path: Path) -> None:
-    """On the machine of the image, the link leads to a folder of its own; here, to one of the build host."""
+    """On the image's own machine, the link leads to a folder of that machine. Here it leads to the build host's."""
     host = tmp_path / "image-of-the-host/metrics"
     host.mkdir(parents=True)
     (host / "capacityd.prom").write_text(OURS)

@@ -30,7 +30,7 @@ Signed-By: /etc/apt/keyrings/capacityd.asc
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A git repository with a copy of the project, where the test creates tags, and a GnuPG home with one key."""
+    """A git repository with a copy of the project, for commits and tags, and a GnuPG home with one key."""
 
     folder: Path
     keys: Path
@@ -45,7 +45,7 @@ class Project:
         return done.stdout + done.stderr
 
     def set_version(self, version: str) -> None:
-        """Edits, commits and tags as CONTRIBUTING.md says."""
+        """Sets the version, commits and tags, as CONTRIBUTING.md says."""
         for name, pattern, new in (
             ("agent/capacityd/__init__.py", r'^(__version__ = ").*"', rf'\g<1>{version}"'),
             ("packaging/deb/changelog", r"^(capacityd )\(.*?\)", rf"\1({version}-1)"),
@@ -59,7 +59,7 @@ class Project:
         self.run("git", "tag", f"v{version}")
 
     def release(self, version: str, status: int = 0, key: str | None = None) -> str:
-        """Makes the release with the installed tools. key: by default the key in the keyring."""
+        """Makes the release with the installed tools. key: the signing key (default: the one in the keyring)."""
         if key is None:
             key = self.run("gpg", "--list-keys", "--with-colons").partition("\nfpr:")[2].split(":")[8]
         tools = "--old-file=.venv-packaging/ready"

@@ -1,4 +1,4 @@
-"""The service in the unit's sandbox, which denies forbidden actions, but lets all readings and events through."""
+"""The service in the unit's sandbox. The sandbox denies forbidden actions, but no reading and no event."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ DENIED = {
 # Each release has another version of systemd. tests/machine runs the service on Debian 12, so `make ci` does not.
 @pytest.fixture(scope="module", params=[pytest.param("12", marks=pytest.mark.whole), "13"])
 def served(request: pytest.FixtureRequest, packages: Packages) -> Iterator[Machine]:
-    """A machine with the running service. Its hardware is that of the real machine."""
+    """A machine with the running service, and the hardware of the real machine."""
     with machine(request.param) as running:
         running.run("mount", "--make-rshared", "/")  # as systemd does outside of containers
         running.install(packages.current)
@@ -124,13 +124,13 @@ def served(request: pytest.FixtureRequest, packages: Packages) -> Iterator[Machi
 
 
 def by_hand(machine: Machine, *options: str) -> dict[str, Any]:
-    """Returns the readings of a probe outside the sandbox."""
+    """The readings of `probe` outside the sandbox."""
     resources = json.loads(machine.run("capacityd", "probe", "--json", *options, status=None).stdout)["resources"]
     return {r["name"]: r["quantity"] if r["outcome"] == "quantity" else r["outcome"] for r in resources}
 
 
 def as_service(machine: Machine, *options: str) -> dict[str, Any]:
-    """Returns the readings of a probe inside the sandbox."""
+    """The readings of `probe --as-service`, inside the sandbox."""
     return by_hand(machine, "--as-service", *options)
 
 
@@ -146,7 +146,7 @@ def changed(machine: Machine, text: str) -> Iterator[None]:
 
 
 def test_the_exposure_of_the_unit_is_low(served: Machine) -> None:
-    """The score is low enough with the kubelet's identity and with capacityd's own identity."""
+    """The test checks the unit for the kubelet's identity, and for capacityd's own identity."""
     assert score(served) <= 1.8
     with changed(served, (ROOT / "packaging/kubernetes/own-identity.conf").read_text()):
         assert score(served) <= 1.8
@@ -172,7 +172,7 @@ def test_every_detector_reads_what_it_reads_outside(served: Machine) -> None:
 
 
 def test_every_detector_reads_a_recorded_machine(served: Machine, tmp_path: Path) -> None:
-    """For hardware that the machine lacks, the test mounts the /sys of a recorded machine over the machine's /sys."""
+    """The /sys of a recorded machine is mounted over the machine's /sys, because the machine lacks most hardware."""
     recording = json.loads((ROOT / "conf/examples/tour/machine.json").read_text())
     write_tree({**recording, "errors": {}}, str(tmp_path))
     served.unpack(tmp_path, "/srv/machine")
@@ -202,7 +202,7 @@ def test_the_sandbox_denies_each_command(served: Machine) -> None:
 
 
 def test_what_the_sandbox_denies_is_possible_outside(served: Machine) -> None:
-    """If they failed outside, a mistake in a command would look like a denial."""
+    """Otherwise a mistake in a command would look like a denial."""
     for what in ("root's home", "etc", "a sysctl", "packets", "written code", "capabilities", "sys"):
         assert served.run("sh", "-c", DENIED[what], status=None).returncode == 0, what
 
@@ -221,8 +221,8 @@ static = { quantity = 7 }
 """
 
 
-def test_what_the_sandbox_hides_is_named_and_the_page_has_the_drop_in_that_shows_it(served: Machine) -> None:
-    """Root can read these in a shell. `config check` says that the service cannot, and the service says so, too."""
+def test_a_hidden_path_is_named_and_the_drop_in_on_the_page_shows_it(served: Machine) -> None:
+    """Root can read these paths in a shell. `config check` and the service say that the service cannot."""
     expected = {
         "example.com/a-file": 3,
         "example.com/a-program": 5,
@@ -264,7 +264,7 @@ def test_what_the_sandbox_hides_is_named_and_the_page_has_the_drop_in_that_shows
 
 
 def test_a_host_name_that_comes_later_is_seen(served: Machine) -> None:
-    """As from DHCP. The Node is looked for under this name."""
+    """DHCP may set the host name late. The service uses it as the Node's name."""
     before = served.out("uname", "-n")
     served.write("/usr/local/bin/count", "#!/bin/sh\nuname -n | tr -d '\\n' | wc -c\n", "755")
     served.run("hostname", "a-name-from-dhcp")
@@ -300,7 +300,7 @@ def test_the_service_receives_events_of_udev(served: Machine) -> None:
 
 
 def settled(machine: Machine) -> float:
-    """Changes a file and waits for the pass that reads it, so that no event is left. Returns the time of the pass."""
+    """Changes a file, and waits for the pass that reads it. Then no event is left. Returns the time of the pass."""
     machine.run("udevadm", "settle")
     seats = int(machine.out("cat", "/srv/seats")) + 1
     machine.write("/srv/seats", f"{seats}\n")
@@ -348,8 +348,7 @@ def test_the_service_receives_events_of_mounts_and_counts_none_twice(served: Mac
 
 
 def test_systemd_restarts_the_service_after_a_crash(served: Machine) -> None:
-    """systemd restarts the service after a crash, and keeps its folder in /run. A stop removes the folder.
-    No crash leaves a core dump, which would contain credentials."""
+    """A crash keeps the folder in /run, and leaves no core dump with credentials. A stop removes the folder."""
     assert (served.shown("WatchdogUSec"), served.shown("LimitCORE")) == ("3min", "0")
     before = served.main_pid
     served.run("systemctl", "kill", "--kill-whom=main", "--signal=KILL", UNIT)
@@ -358,7 +357,7 @@ def test_systemd_restarts_the_service_after_a_crash(served: Machine) -> None:
     served.run("systemctl", "stop", UNIT)
     assert not served.exists("/run/capacityd")
 
-    # The service keeps to a short watchdog. If it is stopped, systemd restarts it.
+    # With a short watchdog, systemd restarts the service when it is stopped by SIGSTOP.
     drop_in(served, "zz-watchdog", "[Service]\nWatchdogSec=2\nTimeoutAbortSec=1\nRestartSec=1\n")
     served.run("systemctl", "start", UNIT)
     wait_until(lambda: published(served, "example.com/static") == "3", PATIENCE, "it has published")

@@ -1,4 +1,4 @@
-"""What people met with services on strange systems, under a real systemd. tests/reports.md lists the reports."""
+"""Unusual systems on which people reported problems of other services, under a real systemd (tests/reports.md)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ print(sum(os.stat(f"/proc/{pid}").st_uid == 65534 for pid in os.listdir("/proc")
 
 
 def test_a_strange_system(fresh: Machine, packages: Packages) -> None:
-    """Folders that are links, a first boot that applies presets, restarts in a row, processes of other users."""
+    """Folders are links, the first boot applies presets, the service restarts often, other users have processes."""
     fresh.install(packages.current)
     enable(fresh)
     for change in FOLDERS:
@@ -65,7 +65,7 @@ def test_metrics_in_a_folder_behind_a_link(fresh: Machine, packages: Packages) -
 
 
 def test_an_image_without_a_running_systemd(fresh: Machine, packages: Packages) -> None:
-    """As in a container: first systemd does not run, then there is no systemctl either."""
+    """First systemd does not run, as in a container. Then systemctl is missing too."""
     deb = fresh.put(packages.current)
     for hidden in ("/run/systemd", "/usr/bin/systemctl"):
         fresh.run("mv", hidden, f"{hidden}.hidden")
@@ -94,7 +94,7 @@ def test_a_strict_umask_and_a_masked_unit(fresh: Machine, packages: Packages) ->
 
 
 def test_a_journal_that_stops(fresh: Machine, packages: Packages) -> None:
-    """The service does not end with it, and logs again once it runs."""
+    """The service continues, and logs again when the journal runs again."""
     fresh.install(packages.current)
     enable(fresh)
     before = fresh.main_pid

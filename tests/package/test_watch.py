@@ -1,4 +1,4 @@
-"""The installed service with a Node on an API server: its watcher in the unit's sandbox."""
+"""The installed service's watcher, in the unit's sandbox, with a Node on a fake API server."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def watcher(machine: Machine) -> str:
 
 
 def shown(machine: Machine, pid: str, name: str) -> str:
-    """The content of a file of a process; empty if the process has ended."""
+    """The content of a file in /proc/PID, or "" if the process has ended."""
     return machine.run("cat", f"/proc/{pid}/{name}", status=None).stdout
 
 
 def restrictions(machine: Machine, pid: str) -> list[str]:
-    """What the unit denies a process: capabilities, privileges, system calls, and its view of the files."""
+    """The restrictions of a process: capabilities, privileges, system calls, and its view of the files."""
     lines = shown(machine, pid, "status").splitlines()
     denied = [line for line in lines if line.startswith(("Cap", "NoNewPrivs", "Seccomp:"))]
     return [*denied, machine.out("readlink", f"/proc/{pid}/ns/mnt")]
@@ -88,7 +88,7 @@ def test_no_process_outlives_a_restart_or_a_stop(watched: tuple[Machine, ApiServ
     assert not before & after
     assert [shown(machine, pid, "cmdline") for pid in before] == [""] * len(before)
     machine.run("systemctl", "stop", UNIT)
-    assert machine.shown("Result") == "success", "it needs no SIGKILL"
+    assert machine.shown("Result") == "success", "no process needs a SIGKILL"
     assert processes(machine) == set()
     assert [shown(machine, pid, "cmdline") for pid in after] == [""] * len(after)
     assert server.capacity[SEATS_NAME], "the Node stays as it is"

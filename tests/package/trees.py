@@ -1,4 +1,4 @@
-"""Debian and Ubuntu as folders, which mmdebstrap makes once. The cache keeps them under a checksum of the request."""
+"""Debian and Ubuntu as folders, which mmdebstrap makes once. A folder's name contains a checksum of its recipe."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.network import persistently
 RELEASES = {"12": "bookworm", "13": "trixie"}
 UBUNTU = {"22.04": "jammy", "24.04": "noble", "26.04": "resolute"}
 
-# The hook makes tests independent of the real machine, and keeps them from waiting for hardware that is missing.
+# Makes the tests independent of the real machine, and prevents waits for missing hardware.
 HOOK = """cd "$1" && mkdir -p etc/cloud && : >etc/cloud/cloud-init.disabled && : >etc/machine-id &&
     echo node >etc/hostname && : >etc/resolv.conf"""
 
@@ -54,7 +54,7 @@ def tree(release: str) -> Path:
 def debian(
     name: str, suite: str, packages: Sequence[str], hook: str = "", options: Sequence[str] = (), mirror: str = ""
 ) -> Path:
-    """The folder of this suite with these packages, after this shell hook. Makes the folder if it is missing."""
+    """The folder of this suite with these packages, changed by this shell hook. Makes the folder if it is missing."""
     recipe = _recipe(suite, packages, hook, options)
     folder = _place(name, recipe)
     _once(folder, lambda: _make(recipe, folder, [mirror] if mirror else []))
@@ -62,7 +62,7 @@ def debian(
 
 
 def _once(path: Path, make: Callable[[], None]) -> None:
-    """Makes the file or folder unless it exists; other processes wait."""
+    """Makes the file or folder unless it exists. Other processes wait."""
     with open(path.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not path.exists():

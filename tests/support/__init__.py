@@ -1,1 +1,1 @@
-"""Shared parts of the tests: machines, Nodes, models of their surroundings, and the documentation's pages."""
+"""Shared parts of the tests: made-up machines and Nodes, fake servers, a simulated world, and the pages."""

@@ -1,11 +1,11 @@
 """The table of configuration errors: TOML that people write, and the exact error lines that capacityd reports for it.
 
-tests/unit/config/errors/*.txt contain the cases, separated by empty lines: TOML, then "> LINE: ERROR" for each error.
-In most files the TOML is the content of a resource, so the resource's header is line 1; a comment is a line, too.
-files.txt and syntax.txt contain whole files; those in syntax.txt are not TOML. <parser> is the parser's message, which
-differs between versions.
-An error that ends with … is cut before a list that grows, or before a remedy that another case shows in full.
-"> incomplete": capacityd may remove nothing from the Node.
+tests/unit/config/errors/*.txt contain the cases, separated by empty lines. A case is TOML, then "> LINE: ERROR" for
+each error. In most files, the TOML is the content of a resource, whose header counts as line 1. A comment counts as a
+line too. files.txt and syntax.txt contain whole files. The cases in syntax.txt are not TOML.
+
+In an error, <parser> stands for the parser's message, which differs between versions. An error that ends with … is cut.
+"> incomplete" means that capacityd may remove nothing from the Node.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Case:
     name: str
     text: str
     errors: list[str]
-    """LINE: ERROR, without the name of the file."""
+    """The errors, each as "LINE: ERROR" without the name of the file."""
     complete: bool
     in_resource: bool
     """Whether the text is the content of a resource."""
@@ -57,7 +57,7 @@ def _case(name: str, written: str, in_resource: bool) -> Case:
 
 
 def parser_error(text: str) -> str:
-    """The error for a text that is not TOML, without the hint; "" if the text is TOML."""
+    """The parser's error for a text that is not TOML, without capacityd's hint. "": the text is TOML."""
     try:
         tomllib.loads(text)
     except tomllib.TOMLDecodeError as e:

@@ -16,7 +16,7 @@ _VALUES = _SCALARS | st.lists(_SCALARS, max_size=2) | st.dictionaries(_KEYS, _SC
 
 
 def damaged(document: Any) -> st.SearchStrategy[Any]:
-    """Copies of the document in which one value has another type or content."""
+    """A strategy for copies of the document in which one value has another type or content."""
     return st.builds(replaced, st.just(document), st.sampled_from([*_paths(document)]), _VALUES)
 
 

@@ -1,4 +1,4 @@
-"""Admission of writes to a Node's status, like that of webhooks and policies: it denies or alters writes."""
+"""Webhooks and policies that deny or alter writes to a Node's status, for the models of an API server."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Denies:
     name: str
     code: int
     kind: str = "webhook"
-    """webhook; policy: with a cause; opaque: with the text of a failed guard or of a conflict; storage: a server error,
-    as if etcd could not store the Node."""
+    """webhook, policy (the answer has a cause), opaque (the answer looks like a failed guard or a conflict), or storage
+    (a server error, as if etcd could not store the Node)."""
     most: int | None = None
-    """A webhook allows quantities up to this number, and removing the key. None: the webhook denies any change."""
+    """The quantity up to which changes are allowed, as is a removal. None: every change is denied."""
 
     def applies(self, before: str | None, after: str | None) -> bool:
-        """Whether a write that changes the key from before to after is denied. None: the key is absent."""
+        """Whether a change of the key from `before` to `after` is denied. None stands for a missing key."""
         return before != after and (self.most is None or (after is not None and int(after) > self.most))
 
     def reason(self) -> str:
@@ -49,19 +49,22 @@ class Denies:
 
 @dataclass(frozen=True, slots=True)
 class Alters:
-    """A mutating webhook or policy. key: a capacity key, or "annotation" or "condition"; value: None removes it."""
+    """A mutating webhook or policy.
+
+    key: a capacity key, "annotation" or "condition", which it sets. value: the new value (None: it removes the key).
+    """
 
     key: str
     value: str | None
 
     @property
     def is_about_itself(self) -> bool:
-        """Whether it alters what capacityd writes about itself."""
+        """Whether it alters the annotation or the condition."""
         return self.key in ("annotation", "condition")
 
 
 def alter(after: dict[str, Any], before: Mapping[str, Any], alters: Alters) -> None:
-    """Alters the Node like a mutating webhook, which runs for the writes of every client."""
+    """Alters a written Node, as a mutating webhook does for every client."""
     capacity = after["status"].setdefault("capacity", {})
     if alters.key == "annotation":
         _set(after["metadata"].setdefault("annotations", {}), view.PUBLISHED, alters.value)

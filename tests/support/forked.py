@@ -1,4 +1,4 @@
-"""Runs part of a test in its own process, which may kill all its children and mount another /sys for itself."""
+"""Runs a part of a test in its own process, which may kill all its children, and mount another /sys for itself."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ENDED = 20.0  # seconds within which a killed process must have ended
 
 
 def forked(function: Callable[[], Result]) -> Result:
-    """The function's result in a forked child. If the child raises an exception, the test fails with its traceback."""
+    """Runs the function in a forked child, and returns its result. If it raises, the test fails with the traceback."""
     ours, theirs = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -91,9 +91,9 @@ def has_children() -> bool:
 
 
 def still_alive(marker: str) -> list[str]:
-    """The command lines that contain the marker and belong to processes that do not end in time.
+    """The command lines with this marker whose processes do not end within some seconds.
 
-    A killed process can remain for a moment. This process and its parent are left out.
+    A killed process may remain for a moment. This process and its parent do not count.
     """
     deadline = time.monotonic() + _ENDED
     while (pids := _alive(marker)) and time.monotonic() < deadline:

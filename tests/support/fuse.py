@@ -1,4 +1,4 @@
-"""FUSE file systems without a server: whoever opens a file there waits in the kernel, and no signal ends the wait."""
+"""FUSE file systems without a server. A process that opens a file there waits in the kernel, and no signal ends it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DETACH = 2
 def mounted(point: str, kind: int = 0o40000) -> Iterator[int]:
     """Mounts a FUSE file system in this mount namespace. Yields the descriptor from which a server reads requests.
 
-    kind: the file type of the mount point; a directory by default.
+    kind: the file type of the mount point (default: a directory).
     """
     fd = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
     libc = ctypes.CDLL(None, use_errno=True)

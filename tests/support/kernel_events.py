@@ -1,4 +1,4 @@
-"""Checks which commands, run in their own namespaces, wake an event source of the kernel."""
+"""Checks which commands, in their own namespaces, lead to an event of a kernel event source."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ print(json.dumps(received))
 
 
 def check_events(source: str, setup: str, steps: Mapping[str, bool], program: str = PROGRAM) -> None:
-    """Fails unless exactly the commands that are marked True are events of this source."""
+    """Runs each command. Fails unless exactly the commands with the value True lead to an event of this source."""
     marked = [f"{'+' if wakes else '-'}{step}" for step, wakes in steps.items()]
     document: list[Any] = json.loads(run_alone(setup, program, source, *marked))
     assert dict(zip(steps, document, strict=True)) == {step: int(wakes) for step, wakes in steps.items()}

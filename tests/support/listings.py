@@ -1,4 +1,4 @@
-"""Lists the devices of a detector as `devices` does, but reads them in this process."""
+"""Lists the devices of a detector like the command `devices`, but in this process."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Made-up machines: builders of recordings (capacityd.host.recording.replay) with a /sys that looks like the kernel's.
 
-Each builder returns a recording; merge() combines several into one machine; write_tree() writes one as real files and
-links, to be bound over /sys. The builders leave out those parts of the kernel's layout that no detector reads.
+Each builder returns a recording. merge() combines recordings into one machine. write_tree() writes one as real files
+and links, which can be mounted over /sys. The builders leave out parts of /sys that no detector reads.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ def bare() -> Recording:
 def processors(
     cores: int | None = 2, threads: int | None = 4, sockets: int | None = 1, max_frequency: int | None = None
 ) -> Recording:
-    """The processors. max_frequency: in Hz. None: not reported, such as the frequency on most virtual machines."""
+    """The processors. max_frequency: in Hz. None: the machine does not report the measure."""
     fields = {"cores": cores, "threads": threads, "sockets": sockets, "max_frequency": max_frequency}
     return {"processors": fields}
 
 
 def memory(size: int = 8_323_006_464, swap: int = 0) -> Recording:
-    """The memory that the kernel reports on a machine with 8 GiB, and the swap, in bytes."""
+    """The memory and the swap in bytes. The default is the memory that the kernel reports on a machine with 8 GiB."""
     return {"memory": {"size": size, "swap": swap}}
 
 
 def usb_path(port: str) -> str:
-    """The path of the device at this port: 1-1.2 is below 1-1, which is below the root hub usb1."""
+    """The path of the device at a port. For example, 1-1.2 is below 1-1, which is below the root hub usb1."""
     bus, _, ports = port.partition("-")
     path = f"/sys/devices/pci0000:00/0000:00:14.{int(bus) % 8}/usb{bus}"
     numbers = ports.split(".")
@@ -143,10 +143,11 @@ def nic(
     attributes: Mapping[str, str] | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> Recording:
-    """A network interface. hardware: its device's path; None: a software interface. speed, carrier: None is EINVAL.
+    """A network interface.
 
-    lower: the interfaces below it. bond: its mode and members. link_speeds: in bit/s; None: unknown. link_kind: the
-    kind that "ip -details link" shows; None: unknown.
+    hardware: the path of its device (None: a software interface). speed, carrier: None if a read fails with EINVAL.
+    lower: the interfaces below it. bond: its mode and members. link_speeds: in bit/s (None: unknown). link_kind: the
+    kind that "ip -details link" shows (None: unknown).
     """
     path = f"{hardware}/net/{name}" if hardware else f"/sys/devices/virtual/net/{name}"
     tree = Tree()
@@ -226,9 +227,9 @@ def disk(
     of_disk: Mapping[str, str] | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> Recording:
-    """A disk. at: its parent device. partitions: their names; they get the next minor numbers.
+    """A disk. at: the path of its parent device. partitions: their names. They get the next minor numbers.
 
-    of_device, of_disk: further attributes of the device (model, vendor, wwid, serial) and of the disk (hidden, wwid).
+    of_device: further attributes of the device (model, vendor, wwid, serial). of_disk: of the disk (hidden, wwid).
     """
     path = f"{at}/{name}" if bus == "nvme" else f"{at}/block/{name}"
     tree = Tree()
@@ -259,7 +260,7 @@ def nvme(
     number: str = "259:0",
     **more: Any,
 ) -> Recording:
-    """An NVMe namespace. at: its controller or, with multipath, its subsystem."""
+    """An NVMe namespace. at: the path of its controller or, with multipath, of its subsystem."""
     controller = name[: name.index("n", 4)]
     at = at or f"/sys/devices/pci0000:5e/0000:5e:00.0/nvme/{controller}"
     of_disk = {"wwid": wwid} if wwid else {}
@@ -282,7 +283,7 @@ def stacked(
     dm: tuple[str, str] | None = None,
     partitions: Sequence[str] = (),
 ) -> Recording:
-    """A virtual block device, with slaves (dm, md) or without (loop, zram). dm: name and uuid."""
+    """A virtual block device, on other devices (dm, md) or on none (loop, zram). dm: its name and uuid."""
     path, tree = f"/sys/devices/virtual/block/{name}", Tree()
     tree.attributes(path, {"size": f"{size // 512}\n", "removable": "0\n"})
     tree.attributes(f"{path}/queue", {"rotational": "0\n"})
@@ -299,7 +300,7 @@ def stacked(
 
 
 def mounts(*mounted: tuple[str, str, str, str], swaps: Iterable[tuple[str, str]] = ()) -> Recording:
-    """Mounts (mount point, major:minor, type, source) and swap (path, "partition" or "file")."""
+    """A table of mounts (mount point, major:minor, type, source) and swap areas (path, "partition" or "file")."""
     lines = [f"{29 + n} 1 {d} / {p} rw,relatime shared:{n} - {t} {s} rw\n" for n, (p, d, t, s) in enumerate(mounted, 1)]
     swap = [f"{path:<40}{kind:<12}1048572\t\t0\t\t-2\n" for path, kind in swaps]
     head = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
@@ -307,7 +308,7 @@ def mounts(*mounted: tuple[str, str, str, str], swaps: Iterable[tuple[str, str]]
 
 
 def mount_table(*lines: str, swap_file: str = "") -> Recording:
-    """Mounts in their order: major:minor, root, mount point, type, source and options, separated by spaces."""
+    """A table of mounts in this order. A line is "major:minor root mount-point type source options"."""
     table = ""
     for n, line in enumerate(lines, 30):
         number, root, point, kind, source, options = line.split(" ")

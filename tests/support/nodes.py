@@ -1,4 +1,4 @@
-"""Made-up Nodes. The cluster tests use the real API server."""
+"""Made-up Nodes, as JSON documents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def node(
 ) -> dict[str, Any]:
     """A Node as the API server returns it. All of its capacity is allocatable.
 
-    annotated: the content of capacityd's annotation: text as it is, anything else as JSON.
+    annotated: the content of capacityd's annotation. A value that is no text is written as JSON.
     """
     document: dict[str, Any] = {
         "apiVersion": "v1",
@@ -42,7 +42,7 @@ def node(
 
 
 def merge_patch(document: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """The Node after a strategic merge patch, as far as capacityd uses them.
+    """The Node after a strategic merge patch. It supports only what capacityd's patches contain.
 
     Raises NodeConflict if the patch is for another version of the Node.
     """

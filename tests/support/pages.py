@@ -1,8 +1,9 @@
 """Runs the pages of the documentation: parses their blocks and comments, and compares or replaces outputs.
 
-A page is processed from top to bottom. A block after a line that ends with the name of a file, as in "`pod.yaml`:", is
-this file for later commands; a console block contains commands and their output; a comment such as
-<!-- docs: machine FILE --> sets where they run. See tests/README.md.
+A page is processed from top to bottom (see tests/README.md):
+- A block after a line that ends with the name of a file, such as "`pod.yaml`:", is this file for later commands.
+- A console block contains commands and their output.
+- A comment such as <!-- docs: machine FILE --> is a directive, for example about the machine of later commands.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import yaml
 from tests import ROOT
 
 KINDS = ("console", "diff", "ini", "json", "python", "sh", "text", "toml", "yaml")
-"""The kinds of block. text is not checked. tests/adding uses diff and python."""
+"""The kinds of blocks. The kind text is not checked. tests/adding uses diff and python."""
 
 _PART = re.compile(
     r"(?:`(?P<name>[^\s`]*[/.][^\s`]*)`:\n\n)?^```(?P<kind>[^\s`]*)(?P<mark>[^\n`]*)\n(?P<text>.*?)^```$"
@@ -45,9 +46,9 @@ class Block:
 
     kind: str
     name: str
-    """The path of the file that the block contains, or ""."""
+    """The path of the file that the block is, or ""."""
     invalid: bool
-    """Whether it contains an error on purpose."""
+    """Whether the block contains an error on purpose."""
     text: str
 
 
@@ -61,7 +62,7 @@ class World(Protocol):
         """Creates the file from a named block."""
 
     def run(self, command: str, shown: str) -> str:
-        """Returns the output of the command. shown: its output on the page."""
+        """Runs the command. Returns its output. shown: the output on the page."""
 
 
 def pages() -> list[Path]:
@@ -84,7 +85,7 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def play(text: str, world: World) -> str:
-    """Returns the page with its commands' output in this world. If only times differ, the page keeps its own output."""
+    """Runs the page in this world. Returns it with the commands' new output, unless only times and the like differ."""
 
     def played(match: re.Match[str]) -> str:
         if match["directive"] is not None:
@@ -106,7 +107,7 @@ def play(text: str, world: World) -> str:
 
 
 def same(text: str) -> str:
-    """Returns the text with placeholders for values that differ from run to run, such as times and process ids."""
+    """The text with placeholders for values that differ from run to run, such as times and process ids."""
     return "".join(map(_same, _COMMAND.split(text)))
 
 
@@ -119,7 +120,7 @@ def _same(output: str) -> str:
 
 
 def manifests(block: Block) -> list[dict[str, Any]]:
-    """Returns the mappings of a yaml block, such as Kubernetes objects. Ansible's playbooks are lists."""
+    """The mappings in a yaml block, such as Kubernetes objects. Lists, such as Ansible's playbooks, are left out."""
     return [document for document in yaml.safe_load_all(block.text) if not isinstance(document, list)]
 
 
@@ -129,7 +130,7 @@ def fences(text: str) -> int:
 
 
 def commands(block: Block) -> list[list[str]]:
-    """Returns the words of each command of a sh block, without comments."""
+    """The words of each command of a sh block, without comments."""
     joined = block.text.replace("\\\n", " ")
     return [words for line in joined.splitlines() if (words := shlex.split(line, comments=True))]
 

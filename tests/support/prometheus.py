@@ -1,4 +1,4 @@
-"""Runs promtool from Debian's package without installing the package, because installing would start a server."""
+"""Runs promtool from Debian's package. The package is not installed, because that would start a server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def promtool(*arguments: str | Path, text: bytes = b"") -> str:
 def check_rules(folder: Path, scrapes: Sequence[Mapping[str, float]], interval: str, **test: Any) -> None:
     """Lets promtool test alerts or queries on these scrapes.
 
-    scrapes: series -> value, one mapping for each interval. test: the other fields of the test, and rule_files.
+    scrapes: the value of each series, one mapping for each interval. test: other fields of the test, and rule_files.
     """
     series = [
         {"series": name, "values": " ".join("_" if name not in scrape else repr(scrape[name]) for scrape in scrapes)}
@@ -39,7 +39,7 @@ def check_rules(folder: Path, scrapes: Sequence[Mapping[str, float]], interval: 
 
 
 def _program() -> Path:
-    """The path of promtool; its package is downloaded once into the cache (19 MB)."""
+    """The path of promtool. Its package (19 MB) is downloaded once into the cache."""
     if installed := shutil.which("promtool"):
         return Path(installed)
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "capacityd")

@@ -1,4 +1,4 @@
-"""Lets other users reach what a test gives them."""
+"""Lets other users reach the files of a test."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def make_reachable(folder: Path) -> None:
-    """Lets other users enter a folder below the folder of temporary files, and list it."""
+    """Lets other users enter and list a temporary folder, and enter the folders above it."""
     top = Path(tempfile.gettempdir()).resolve()
     for path in (folder, *folder.resolve().parents):
         if path == top:

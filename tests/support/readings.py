@@ -1,4 +1,4 @@
-"""Readings of made-up machines: shorthand for what the agent reads with a given configuration."""
+"""Shorthand for readings of made-up machines with a given configuration."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def value_detector(name: str) -> ValueDetector:
 
 
 def table(detector: str, written: TomlTable, defaults: bool = True) -> Table:
-    """A table as the detector parses it. Attributes and properties are written {"attributes.size": "…"}."""
+    """A parsed table of a detector. Attributes and properties are written as {"attributes.size": "…"}."""
     known = device_detector(detector)
     wanted = {**(known.defaults if defaults else {}), **written}
     return Table(tuple(_test(known, key, raw) for key, raw in wanted.items()))
@@ -52,19 +52,19 @@ def resource(detector: str, *tables: TomlTable, excepts: tuple[TomlTable, ...] =
 
 
 def read(host: Host, detector: str, *tables: TomlTable, **more: Any) -> Reading:
-    """The reading of such a resource."""
+    """The reading of a resource with these arguments of resource()."""
     return read_resource(resource(detector, *tables, **more), host, "node", explain=True)
 
 
 def quantity(host: Host, detector: str, *tables: TomlTable, **more: Any) -> int:
-    """The quantity of such a resource; absent or unknown fails the test."""
+    """The quantity of a resource with these arguments. Absent or unknown fails the test."""
     reading = read(host, detector, *tables, **more)
     assert isinstance(reading, Quantity), reading
     return reading.value
 
 
 def event_sources(detector: str, *tables: TomlTable) -> tuple[set[str], set[str]]:
-    """The events that start a pass while such a resource is configured: udev subsystems, and other kernel events."""
+    """The events that start a pass while a resource is configured: udev subsystems, and other kernel events."""
     config = service_config(Config((resource(detector, *tables),)), Selection())
     return set(config.subsystems), {events.value for events in config.kernel}
 
@@ -77,7 +77,7 @@ def outcome(reading: Reading) -> int | str:
 
 
 def counted(host: Host, detector: str, *tables: TomlTable, **more: Any) -> list[str]:
-    """The names of the counted devices; none if the resource is absent. Unknown fails the test."""
+    """The names of the devices that count, or [] if the resource is absent. Unknown fails the test."""
     reading = read(host, detector, *tables, **more)
     if isinstance(reading, Quantity):
         return [e.device for e in reading.contributions]
@@ -86,7 +86,7 @@ def counted(host: Host, detector: str, *tables: TomlTable, **more: Any) -> list[
 
 
 def values(host: Host, detector: str, key: str) -> dict[str, Value]:
-    """The value of a key by device; "unknown: " and the reason for a value that can't be read."""
+    """The value of a key by device. For a value that can't be read: "unknown: " and the reason."""
     known, by_device = device_detector(detector), {}
     for device in known.find(host):
         try:

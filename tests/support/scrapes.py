@@ -1,4 +1,4 @@
-"""Samples as Prometheus stores them: from nodes with capacityd (by the service's code), and from kube-state-metrics."""
+"""Samples in Prometheus' form: from nodes with capacityd (made by the service's code), and from kube-state-metrics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DONGLE, SEATS, GPU = "example.com/dongle", "example.com/seats", "example.com/gpu
 RESYNC = 3600.0
 
 Scrape = Mapping[str, float]
-"""Series -> its value."""
+"""The value of each series."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +31,17 @@ class NodeAt:
     last_success: float
     name: str = "n1"
     readings: Mapping[str, int | str | None] = field(default_factory=lambda: {DONGLE: 4, SEATS: 10})
-    """Resource -> its quantity; None: absent; a text: the reason why it is unknown."""
+    """The reading of each resource: a quantity, None (absent), or the reason why it is unknown."""
     published: Mapping[str, int] = field(default_factory=lambda: {DONGLE: 4, SEATS: 10})
     troubles: Mapping[str, ConditionReason] = field(default_factory=dict)
-    """Resource -> what the plan has found wrong with it. An unknown reading need not be in it."""
+    """The trouble that the plan has found with a resource. Unknown readings need not be listed."""
     observe: bool = False
     hash: str = "5d0c8e1f"
     condition: tuple[str, str] = ("Published", "True")
 
 
 def config_of(node: NodeAt) -> Config:
-    """The configuration of this node, with four dongles expected."""
+    """The configuration of this node, which expects four dongles."""
     resources = (Resource(DONGLE, "usb", (), expect=4), Resource(SEATS, "file", ()), Resource(GPU, "pci", ()))
     return Config(resources, Settings(observe=node.observe, resync=RESYNC), digest=node.hash)
 
@@ -83,7 +83,7 @@ def scrape(instance: str, node: NodeAt | None) -> Scrape:
 
 
 def kube_state(node: str, condition: str | None) -> Scrape:
-    """The series of kube-state-metrics. condition: true, false or unknown; None: the Node lacks the condition."""
+    """The series of kube-state-metrics. condition: "true", "false" or "unknown". None: the Node lacks the condition."""
     samples = {series("kube_node_info", node=node): 1.0}
     for status in ("true", "false", "unknown") if condition else ():
         labels = {"node": node, "condition": CONDITION, "status": status}
@@ -99,7 +99,7 @@ class PodAt:
     node: str
     """The name of its Node, or "" before it is bound."""
     containers: Mapping[str, int] = field(default_factory=dict)
-    """Container -> the dongles that it requests."""
+    """The dongles that each container requests."""
     sidecars: Mapping[str, int] = field(default_factory=dict)
     init_containers: Mapping[str, int] = field(default_factory=dict)
     resource: str = DONGLE

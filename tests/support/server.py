@@ -1,4 +1,4 @@
-"""A fake server for responses that a real one cannot be made to send: garbage, halves, resets. Plain HTTP."""
+"""A fake HTTP server for responses that a real one cannot be made to send: garbage, halves, resets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ class Request:
 
 
 Script = Callable[[Request], "bytes | None"]
-"""The raw response to a request. Then the connection ends. None: a reset instead; SILENCE: the server never answers."""
+"""A function that returns the raw response to a request, after which the connection ends.
+
+None: the connection is reset. SILENCE: the server never answers.
+"""
 
 SILENCE = b"\0silence"
 
@@ -37,19 +40,19 @@ def answer(status: int, body: object = b"", headers: str = "") -> bytes:
 
 
 def failure(status: int, message: str = "", details: Any = None, headers: str = "") -> bytes:
-    """An error response as an API server words it."""
+    """An API server's error response."""
     body = {"kind": "Status", "status": "Failure", "message": message, "details": details or {}, "code": status}
     return answer(status, body, headers)
 
 
 def review(user: str, node: str = "") -> bytes:
-    """A SelfSubjectReview. node: the Node that the user's token is bound to."""
+    """A response that names the user (SelfSubjectReview). node: the Node to which the user's token is bound."""
     extra = {"authentication.kubernetes.io/node-name": [node]} if node else {}
     return answer(201, {"kind": "SelfSubjectReview", "status": {"userInfo": {"username": user, "extra": extra}}})
 
 
 def read_request(stream: BufferedIOBase) -> Request | None:
-    """The next request; None at the end of the stream."""
+    """The next request. None: the stream has ended."""
     if not (line := stream.readline().decode()):
         return None
     method, path, _ = line.split(" ")
@@ -61,7 +64,7 @@ def read_request(stream: BufferedIOBase) -> Request | None:
 
 
 class Listener(socketserver.ThreadingTCPServer):
-    """A server whose connections end without an orderly shutdown, which would precede a reset.
+    """A server that does not shut down a connection before it closes it, so that a handler can cause a reset.
 
     server_close() raises the first error of a handler, such as a failed assertion, unless the client disconnected.
     """

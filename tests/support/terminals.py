@@ -1,4 +1,4 @@
-"""The output of commands while the clock stands still. python -m tests.support.terminals rewrites the golden files."""
+"""The output of commands at a fixed time. `python -m tests.support.terminals` rewrites the golden files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _PUBLISHED = {"example.com/dongle": 4, "example.com/nic-mbps": 10000}
 
 
 def kept(name: str, stored: int, published: int | None, reason: str = "as published") -> Change:
-    """A key that a plan has kept."""
+    """A key that a plan keeps as it is."""
     places = Stored(str(stored), str(stored))
     return Change(Key(name), Action.KEEP, places, desired=published, published=published, reason=reason)
 
@@ -61,7 +61,7 @@ HEALTHY = PassStatus(
 
 @dataclass(frozen=True, slots=True)
 class ServiceFiles:
-    """The files that a service left in its runtime directory; by default those of a healthy service."""
+    """The files of a service in its runtime directory. By default the service runs, and is healthy."""
 
     last_pass: PassStatus | None = HEALTHY
     """None: no pass has completed yet."""
@@ -72,7 +72,7 @@ class ServiceFiles:
 
     @contextlib.contextmanager
     def written(self, folder: Path) -> Iterator[None]:
-        """Writes the files. While the service runs, holds its lock."""
+        """Writes the files. Holds the service's lock until the context ends, if the service runs."""
         if self.last_pass:
             runtime_files.write_state(str(folder), self.last_pass)
         if self.service is None:
@@ -144,8 +144,10 @@ class Terminal(io.StringIO):
 def shown(
     line: str, files: ServiceFiles | None = None, *, terminal: bool = False, **environment: str
 ) -> tuple[int, str]:
-    """The exit status and the output of a command. {root} and {folder} in the line stand for the project's folder and
-    for a folder with the files of _mixed()."""
+    """Runs a command line. Returns the exit status and the output.
+
+    {root} in the line stands for the project's folder, {folder} for a folder with the files of _mixed().
+    """
     output = Terminal() if terminal else io.StringIO()
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -169,7 +171,7 @@ def shown(
 
 
 def executed(run: Callable[[list[str]], int], *arguments: str) -> tuple[int, str, str]:
-    """The exit status, the output and the errors of a program's command. Both texts must be printable."""
+    """Runs a command. Returns its exit status, its output and its errors. Both texts must be printable."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = run([*arguments])
@@ -192,7 +194,7 @@ CASES: dict[str, tuple[str, ServiceFiles | None]] = {
     "probe-explain": (f"probe --explain {MACHINE} --config {{root}}/conf/examples/tour/dongles.toml", None),
     "status-degraded": ("status", DEGRADED),
 }
-"""Golden file -> the command, and the files of the service."""
+"""The command line of each golden file, and the files of the service."""
 
 
 def golden() -> dict[str, str]:

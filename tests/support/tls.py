@@ -1,4 +1,4 @@
-"""A fake API server behind TLS, with faults on cue. Each new connection meets the fault that is currently set."""
+"""A fake API server behind TLS. Each new connection gets the behaviour, such as a fault, that the test has set."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Behaviour = Callable[[socket], None]
 
 
 def certificate(authority: Authority, name: str, names: str = "IP:127.0.0.1", days: int = 2) -> tuple[Path, Path]:
-    """A server's certificate and key. days: until the certificate expires; negative: it has expired."""
+    """A server's certificate and key. days: until the certificate expires (negative: it has expired)."""
     key = authority.key(name)
     request, signed = key.with_suffix(".csr"), key.with_suffix(".crt")
     new = ("req", "-new", "-config", authority.folder / "openssl.cnf", "-subj", "/CN=x", "-key", key)
@@ -35,7 +35,7 @@ def certificate(authority: Authority, name: str, names: str = "IP:127.0.0.1", da
 
 
 def answers(script: Script, pair: tuple[Path, Path], clients: Path | None = None) -> Behaviour:
-    """Follows the script. clients: the authority that must have signed the clients' certificates."""
+    """A behaviour that follows the script. clients: the authority that must have signed the clients' certificates."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.set_ciphers("ALL:@SECLEVEL=0")  # the client decides what is too weak
     context.load_cert_chain(*pair)
@@ -99,11 +99,11 @@ DRIPS: Mapping[str, Behaviour] = {
     "header": _drips(b"HTTP/1.1 200 OK\r\n", b"a"),
     "body": _drips(b"HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n", b" "),
 }
-"""Responses that take hours. The server drips in the TLS handshake, or in the named part of a plain HTTP response."""
+"""Responses that take hours: the server sends a byte now and then, in the TLS handshake or in a part of plain HTTP."""
 
 
 class TlsServer:
-    """behave: handles each connection. connections: the number of connections so far."""
+    """A running server. behave: handles each connection. connections: the number of connections so far."""
 
     def __init__(self, behave: Behaviour) -> None:
         self.behave = behave

@@ -1,4 +1,4 @@
-"""The recorded machines of the pages. python -m tests.support.tour rewrites the output of the pages' commands."""
+"""The recorded machines of the pages. `python -m tests.support.tour` rewrites the output of the pages' commands."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OF_CONFIGURATIONS = ("probe", "template", "plan", "apply", "withdraw", "config"
 
 
 def recording() -> Recording:
-    """Four dongles at a hub, a mouse; a 1G NIC with the default route, a 10G NIC; an NVMe disk, a SATA disk."""
+    """A machine with four dongles at a hub, a mouse, two NICs (the default route is on the 1G one) and two disks."""
     return read_recording(str(MACHINE))
 
 
@@ -38,7 +38,7 @@ def recordings() -> dict[str, Recording]:
 
 
 class RecordedWorld:
-    """Runs the commands on recorded machines and on Nodes in files. A folder replaces the root directory."""
+    """Runs a page's commands on recorded machines and on Nodes in files. A folder replaces the root directory."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -81,7 +81,7 @@ class RecordedWorld:
         return re.sub(r"(?<![\w/])etc/capacityd", "/etc/capacityd", output)
 
     def _options(self, words: list[str]) -> list[str]:
-        """Returns the options for the machine, the configuration and the Node of the page."""
+        """The options for the machine, the configuration and the Node of the page."""
         arguments: list[str] = []
         if self._machine and words[1] in _OF_MACHINES and "--machine" not in words:
             arguments += ["--machine", self._machine]
@@ -102,7 +102,7 @@ class RecordedWorld:
 
 
 def printed(text: str, folder: Path) -> str:
-    """Returns the page with its commands' output. folder: an empty folder to work in."""
+    """The page with its commands' output. folder: an empty folder to work in."""
     return play(text, RecordedWorld(folder))
 
 

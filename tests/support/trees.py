@@ -1,4 +1,4 @@
-"""Recordings of machines as values: merged, written as real files, and laid out like the kernel's /sys."""
+"""Builds recordings of machines with the layout of the kernel's /sys, merges them, and writes them as real files."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Tree:
         self.attributes(path, {"uevent": "\n".join(uevent) + "\n"})
 
     def block(self, name: str, path: str, number: str, devtype: str) -> None:
-        """A block device with its three paths."""
+        """Adds a block device, with the three links to it."""
         major, minor = number.split(":")
         uevent = f"MAJOR={major}\nMINOR={minor}\nDEVNAME={name}\nDEVTYPE={devtype}\n"
         self.attributes(path, {"dev": f"{number}\n", "uevent": uevent})
@@ -105,9 +105,9 @@ _BIND, _DETACH = 4096, 2
 
 @contextmanager
 def unreadable(path: str, fault: str) -> Iterator[None]:
-    """A real path that can't be read, in a new mount namespace.
+    """Makes a real path unreadable until the context ends, in a new mount namespace.
 
-    fault: EIO for a file; EACCES for a file or folder, if UNPRIVILEGED; dangling or ELOOP for a link.
+    fault: EIO (for a file), EACCES (a file or a folder, in an UNPRIVILEGED process), dangling or ELOOP (for a link).
     """
     if fault == "EIO":
         libc = ctypes.CDLL(None, use_errno=True)
@@ -140,7 +140,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _database_id(recording: Mapping[str, Any], path: str) -> str:
-    """The name of udev's file about a device: its number, otherwise its subsystem and name."""
+    """The name of udev's file about a device: the device's number or, without one, its subsystem and name."""
     pairs = (line.partition("=") for line in recording["files"][f"{path}/uevent"].splitlines())
     uevent = {name: value for name, _, value in pairs}
     subsystem = recording["links"][f"{path}/subsystem"].rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""A fake API server for watches. A test decides what is sent over each connection, and when."""
+"""A fake API server for watches. A test decides what it sends on each connection, and when."""
 
 from __future__ import annotations
 
@@ -79,16 +79,16 @@ class Stream:
 
 
 class WatchServer:
-    """The fake server. url: its address."""
+    """A running fake server."""
 
     def __init__(self) -> None:
         self.url = ""
         self.get: Callable[[Request], bytes] = lambda _: answer(200, version())
         """The response to a GET of the Node."""
         self.refuse: Callable[[Request], bytes | None] = lambda _: None
-        """The response to a watch instead of a stream; None: the test continues the stream."""
+        """The response that refuses a watch. None: the watch is accepted, and the test continues the stream."""
         self.script: Callable[[Stream], object] | None = None
-        """What happens on each stream; None: accept() returns it."""
+        """What the server does on each stream. None: accept() returns the stream to the test."""
         self.requests: list[Request] = []
         self.streams: list[Stream] = []
         """All streams so far."""
@@ -131,7 +131,7 @@ class WatchServer:
 def watch_server(
     script: Callable[[Stream], object] | None = None, pair: tuple[Path, Path] | None = None
 ) -> Iterator[WatchServer]:
-    """script: see WatchServer. pair: certificate and key, for a server with TLS."""
+    """Runs a fake server. script: see WatchServer. pair: a certificate and its key, for TLS."""
     server = WatchServer()
     server.script = script
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -159,5 +159,5 @@ def watch_server(
 
 
 def target_of(server: WatchServer, url: str = "", node: str = "n1", **more: Any) -> WatchTarget:
-    """A target at this server. url: by default the server's. more: further fields."""
+    """A watcher's target at this server. url: another URL than the server's. more: further fields of the target."""
     return WatchTarget("the API server in /etc/kubeconfig", url or server.url, node, **more)

@@ -32,7 +32,7 @@ for name, seconds in limits.items():
 sys.exit(main.main([]))
 """
 BRIEF: dict[str, Any] = {"_CONNECT": 0.5, "_HEADER": 0.5}
-"""Limits for a server that is silent on purpose."""
+"""Short limits in seconds, for a server that is silent on purpose."""
 
 
 class Watching:
@@ -45,11 +45,13 @@ class Watching:
         limits: Mapping[str, float] = MappingProxyType({}),
         before: str = "",
     ) -> None:
-        """target: also as its text. before: Python code that runs before. limits: constants of the watcher, in
-        seconds."""
+        """Starts a watcher. target: the target or its text. before: Python code that runs before the watcher.
+
+        limits: constants of the watcher, in seconds.
+        """
         self.messages: list[WatcherMessage] = []
         self.signs = 0
-        """How often the watcher has shown that it lives, without a message."""
+        """How many signs of life the watcher has sent besides messages."""
         self._changed = threading.Condition()
         given = json.dumps({"shortest_pause": 0.2, **limits})
         self.process = subprocess.Popen(
@@ -79,13 +81,13 @@ class Watching:
         return self.messages
 
     def wait_seen(self, count: int = 1) -> NodeSeen:
-        """Waits for the given number of messages in total, of which the last one is NodeSeen, and returns it."""
+        """Waits for this many messages in total. The last one must be NodeSeen, and is returned."""
         message = self.wait_messages(count)[count - 1]
         assert isinstance(message, NodeSeen), self.messages
         return message
 
     def wait_not_watched(self, count: int = 1) -> NotWatched:
-        """As wait_seen(), for NotWatched."""
+        """Waits for this many messages in total. The last one must be NotWatched, and is returned."""
         message = self.wait_messages(count)[count - 1]
         assert isinstance(message, NotWatched), self.messages
         return message
@@ -95,7 +97,7 @@ class Watching:
         self.wait(lambda: self.messages and text in str(self.messages[-1]), text)
 
     def wait_ended(self) -> int:
-        """Waits for the end. Returns the exit status."""
+        """Waits until the watcher has ended. Returns its exit status."""
         status = self.process.wait(DEADLINE)
         self._reader.join(DEADLINE)
         return status
@@ -125,7 +127,7 @@ class Watching:
 
 @contextmanager
 def watching(target: WatchTarget | str, python: str | Path = sys.executable, **limits: float) -> Iterator[Watching]:
-    """A watcher that must write nothing to standard error, and must still be running at the end."""
+    """Runs a watcher. At the end it must still run, and must have written nothing to standard error."""
     watcher = Watching(target, python, limits)
     try:
         yield watcher

@@ -13,9 +13,9 @@ from capacityd.model.options import Selection
 from capacityd.model.reasons import Job, PassReason
 
 AGENT = str(Path(capacityd.__file__).parents[1])
-"""The folder with the package."""
+"""The folder with the package capacityd."""
 RUN = "import sys; sys.path.insert(0, sys.argv[1]); from capacityd.worker.main import main; main(sys.argv[2:])"
-"""A program for a worker."""
+"""The Python program of a worker."""
 
 
 def worker_arguments(folder: Path | str, selection: Selection) -> list[str]:

@@ -12,6 +12,7 @@ from tests.support.readings import counted, read, values
 
 
 def addresses(*fields: tuple[str, str, str, int, str, bool]) -> Recording:
+    """Addresses: the interface, the family, the address, the prefix length, the scope, and whether it is temporary."""
     return {"addresses": [list(one) for one in fields]}
 
 

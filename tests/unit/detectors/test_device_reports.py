@@ -24,7 +24,9 @@ HALVES = [
     usb_device("1-9", "046d", properties={"ID_PATH": "x-usb-0:9"}),
     usb_device("2-9", "05c8", properties={"ID_PATH": "x-usb-0:9"}),
 ]
+# The ids of an accelerator before and after its firmware is loaded.
 FIRMWARE, LOADED = {"vendor": "1a6e", "product": "089a"}, {"vendor": "18d1", "product": "9302"}
+# A GPU that is lost from the bus, and one that works.
 DEAD = pci_function("0000:af:00.0", attributes={"current_link_width": "63\n", "current_link_speed": "Unknown\n"})
 ALIVE = pci_function(
     "0000:b0:00.0", attributes={"current_link_width": "16\n", "current_link_speed": "16.0 GT/s PCIe\n"}
@@ -35,6 +37,7 @@ HEADSET = [
     usb_device("1-1.1", "1532", "0f18", number=3),
     usb_device("1-1.2", "1532", "0f19", number=4),
 ]
+# A GPU that is divided into virtual functions, and one that is not.
 DIVIDED = [
     pci_function("0000:03:00.0", "8086", "56c0", "038000", "i915", vfs=(31, 2)),
     *(pci_function(f"0000:03:00.{n}", "8086", "56c0", "038000", "i915", physfn="0000:03:00.0") for n in (1, 2)),
@@ -55,10 +58,11 @@ SHARED_DRIVER = [
     pci_function("0000:3d:00.0", "8086", "37c8", "0b4000", "c6xx", vfs=(16, 1)),
     pci_function("0000:3b:00.0", "8086", "1572", "020000", "i40e", vfs=(64, 1)),
 ]
+# Two devices with the same serial number.
 CLONES = [usb_device("1-1", "3346", serial="0123456789ABCDEF"), usb_device("1-2", "3346", serial="0123456789ABCDEF")]
 CAMERA = [
     node("video0", properties={"ID_V4L_CAPABILITIES": ":capture:"}, subsystem="video4linux"),
-    node("video1", properties={"ID_V4L_CAPABILITIES": ":"}, subsystem="video4linux"),  # metadata
+    node("video1", properties={"ID_V4L_CAPABILITIES": ":"}, subsystem="video4linux"),  # the camera's metadata
 ]
 BLUETOOTH = [
     node("hci0", attributes={"uevent": "DEVTYPE=host\n"}, subsystem="bluetooth"),
@@ -107,7 +111,7 @@ TAGGED = node("event4", properties={"CURRENT_TAGS": "uaccess:seat"}, subsystem="
         ([pci_function("0001:01:00.0", "8086", "4940")], "pci", [{"device": "4940"}], ["0001:01:00.0"]),
         ([usb_device("1-4", number=2)], "usb", [{"port": "1-4"}], ["1-4"]),
         ([usb_device("1-4", number=21)], "usb", [{"port": "1-4"}], ["1-4"]),  # after it was plugged in again
-        ([], "usb", [{"vendor": "04f9"}], []),  # it is on another machine now
+        ([], "usb", [{"vendor": "04f9"}], []),  # the device is on another machine now
         ([usb_device("1-4", "04f9")], "usb", [{"vendor": "04f9"}], ["1-4"]),
         (CLONES, "usb", [{"serial": "0123456789ABCDEF"}], ["1-1", "1-2"]),
         (CLONES, "usb", [{"serial": "0123456789ABCDEF", "port": "1-2"}], ["1-2"]),

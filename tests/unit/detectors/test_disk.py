@@ -17,7 +17,8 @@ VIRTIO = "/sys/devices/pci0000:00/0000:00:05.0/virtio1"
 IN_DOUBT = "it is unknown whether it is another path to a disk: "
 PMEM = "/sys/devices/LNXSYSTM:00/LNXSYBUS:00/ACPI0012:00/ndbus0/region0/namespace0.0"
 WWID = {"wwid": "naa.600508b1001c4d2e"}
-ONE: dict[str, Any] = {"of_device": WWID, "properties": {"ID_SCSI_SERIAL": "Z1D0"}}
+# Attributes and properties by which several SAS devices are paths to one disk.
+ONE_DISK: dict[str, Any] = {"of_device": WWID, "properties": {"ID_SCSI_SERIAL": "Z1D0"}}
 
 
 def ata(name: str = "sda", place: int = 1, number: str = "8:0", **more: object) -> Recording:
@@ -32,10 +33,12 @@ def sas(*sizes: int, **more: object) -> list[Recording]:
     ]
 
 
+# Block devices of the kernel's software.
 SOFTWARE = "loop0 ram0 zram0 md127 md_home dm-3 nbd0 zd16 drbd1 bcache0 nullb0 ublkb0"
 AT_CARD = "/sys/devices/platform/soc/mmc_host/mmc0/mmc0:0001"
 CARD = disk("mmcblk0", AT_CARD, bus="mmc", number="179:0", of_device={"name": "SC64G", "serial": "0x1"})
 BOOT_AREAS = [disk(f"mmcblk0boot{n}", AT_CARD, bus="mmc", number=f"179:{8 + n}") for n in (0, 1)]
+# Block devices that are no disks.
 DRIVES = ("sr0", "fd0", "mtdblock0", "rbd1", "ubiblock0_1")
 TB = 10**12
 
@@ -85,6 +88,7 @@ def test_a_world_wide_name_matches_in_any_case() -> None:
 
 
 def nvme_at(number: int, serial: str, wwid: str) -> Recording:
+    """An NVMe disk with its own controller."""
     at = f"/sys/devices/pci0000:0{number}/nvme/nvme{number}"
     return nvme(f"nvme{number}n1", serial, wwid=wwid, at=at, number=f"259:{number}")
 
@@ -93,14 +97,15 @@ NVME_HEAD = nvme("nvme6n1", at="/sys/devices/virtual/nvme-subsystem/nvme-subsys6
 NVME_PATHS = [
     nvme(f"nvme6c{n}n1", at=f"/sys/devices/pci0000:5e/0000:5e:00.{n}/nvme/nvme{n}", of_disk={"hidden": 1}) for n in "67"
 ]
+# An id that the kernel has generated from the vendor, the serial number and the model.
 GENERATED = "nvme.1ae0-6e766d655f63617264-6e766d655f63617264-00000001"
 
 
 @pytest.mark.parametrize(
     ("parts", "disks"),
     [
-        ([*sas(TB, TB, TB, **ONE), ata("sde", 9, "8:64")], ["sda", "sde"]),
-        ([*sas(0, 0, **ONE)], []),
+        ([*sas(TB, TB, TB, **ONE_DISK), ata("sde", 9, "8:64")], ["sda", "sde"]),
+        ([*sas(0, 0, **ONE_DISK)], []),
         (
             [*sas(TB, TB, holders=["dm-0"]), stacked("dm-0", ["sda", "sdb"], dm=("mpatha", "mpath-3600508b1001c4d2e"))],
             ["sda"],
@@ -152,7 +157,7 @@ def alike(*facts: tuple[str, str, int], wwid: str = PLACEHOLDER, serial: str = "
 @pytest.mark.parametrize("wwid", ["naa.5000000000000001", "eui.0000000000000001", "iqn.2026.x:1"])
 @pytest.mark.parametrize("serial", ["ID_SCSI_SERIAL", "SCSI_IDENT_SERIAL", "ID_SERIAL_SHORT"])
 @pytest.mark.parametrize(
-    ("facts", "disks"),
+    ("facts", "disks"),  # facts: see alike()
     [
         ([("S1", "X", 931), ("S2", "X", 931), ("S3", "X", 1863)], "sda sdb sdc"),
         ([("S1", "X", 931), ("S1", "X", 931), ("S2", "X", 931), ("S2", "X", 931)], "sda sdc"),
@@ -200,7 +205,7 @@ def test_a_disk_whose_driver_names_no_hardware_counts(name: str, disks: list[str
 
 def test_the_size_of_a_disk_is_that_of_any_path_that_has_one() -> None:
     """The first path is on standby (ALUA). READ CAPACITY fails there, so the kernel reports a size of 0."""
-    paths = sas(0, TB, TB, **ONE)
+    paths = sas(0, TB, TB, **ONE_DISK)
     assert values(machine(*paths), "disk", "size") == {"sda": TB}
     assert isinstance(read(machine(*paths, errors({f"{SAS.format(0)}/block/sda/size": "EIO"})), "disk"), Unknown)
 
@@ -278,6 +283,7 @@ def test_the_transport_of_a_multipath_nvme_disk_is_that_of_its_controllers() -> 
     assert gone == {"nvme6n1": f"unknown: {at}/nvme6 is a dangling link"}
 
 
+# Three SAS disks with different ids.
 DISTINCT = [
     disk(f"sd{x}", SAS.format(n), number=f"8:{16 * n}", of_device={"wwid": f"naa.{x}"}) for n, x in enumerate("abc")
 ]

@@ -44,11 +44,13 @@ def units(*sizes: int) -> list[Recording]:
 
 
 def namespace(controller: int, number: int, wwid: str) -> Recording:
+    """An NVMe namespace on one of several controllers, all with the serial number ONE."""
     name = f"nvme{controller}n{number}"
     return nvme(name, "ONE", wwid=wwid, at=CONTROLLER.format(controller), number=f"259:{controller * 8 + number}")
 
 
 def lun(name: str, host: int, number: str) -> Recording:
+    """A path to a Fibre Channel disk, below the multipath device dm-8."""
     return disk(name, FC.format(host), 6 * 10**9, number=number, holders=["dm-8"])
 
 
@@ -74,7 +76,7 @@ def vmware(name: str, target: int) -> Recording:
     return disk(name, at, 10**9, number=f"8:{16 * target}", of_device={"vendor": "VMware", "model": "Virtual disk"})
 
 
-HARDWARE = {
+HARDWARE = {  # the machine's block devices, and the disks that count
     "ufs": (units(10**11, 4 * MIB, 4 * MIB, 32 * MIB), "sda sdb sdc sdd"),
     "debug": ([disk("sdb", DEBUG, 8 * MIB)], ""),
     "loopback": ([disk("sdb", LOOPBACK, 8 * MIB)], ""),
@@ -152,7 +154,7 @@ VOLUME = nvme(model="MSFT NVMe Accelerator v1.0", serial="SN: 000001", wwid=None
 LOCAL = {"model": "Microsoft NVMe Direct Disk v2", "serial": "9ff12d3d953a00000001"}
 
 
-SELECTED = {
+SELECTED = {  # the machine's block devices, the keys of a table, and the disks that count
     "expander": ([disk("sda", EXPANDER, rotational=True)], {"transport": "sas", "type": "hdd"}, "sda"),
     "raid": ([disk("sda", RAID)], {"transport": "scsi"}, "sda"),
     "virtio-scsi": ([disk("sdc", VIRTIO_SCSI)], {"transport": "scsi"}, "sdc"),

@@ -20,6 +20,7 @@ DETECTOR = value_detector("exec")
 
 
 def script(folder: Path, text: str, mode: int = 0o755) -> str:
+    """Writes a shell script. Returns its path."""
     path = folder / "program"
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(mode)
@@ -32,23 +33,24 @@ def read(*command: str, timeout: float = 20.0) -> Contribution:
     def reading() -> Contribution | Absent | HostError:
         before = open_files()
         try:
-            children: Contribution | Absent | HostError = DETECTOR.read(
+            result: Contribution | Absent | HostError = DETECTOR.read(
                 LiveHost(), {"command": command, "timeout": timeout}
             )
         except HostError as e:
-            children = HostError(str(e), e.errno, e.cause, detail=e.detail)
+            result = HostError(str(e), e.errno, e.cause, detail=e.detail)
         assert not has_children()
         assert open_files() == before
-        return children
+        return result
 
-    children = forked(reading)
-    if isinstance(children, HostError):
-        raise children
-    assert isinstance(children, Contribution)
-    return children
+    result = forked(reading)
+    if isinstance(result, HostError):
+        raise result
+    assert isinstance(result, Contribution)
+    return result
 
 
 def error(*command: str, timeout: float = 20.0, cause: Cause = Cause.PROGRAM_FAILED) -> str:
+    """The message of the error."""
     return failure(*command, timeout=timeout, cause=cause)[0]
 
 
@@ -68,7 +70,7 @@ def failure(*command: str, timeout: float = 20.0, cause: Cause = Cause.PROGRAM_F
         ('read -r line && exit 9; env | grep -q SECRET && exit 8; [ "$(pwd)" = / ] && echo 1', "", 1, ""),
     ],
 )
-def test_the_amount_is_the_number_that_it_prints(
+def test_the_amount_is_the_number_that_the_program_prints(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, argument: str, amount: int, detail: str
 ) -> None:
     monkeypatch.setenv("SECRET_TOKEN", "x")
@@ -152,7 +154,8 @@ def test_a_program_that_does_not_end_is_killed(tmp_path: Path, text: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "leave", ["{} &", "setsid -f {}", "setsid -f {} >/dev/null 2>&1", "(setsid -f sh -c '{}' &) &"]
+    "leave",  # a shell command that leaves the command {} behind
+    ["{} &", "setsid -f {}", "setsid -f {} >/dev/null 2>&1", "(setsid -f sh -c '{}' &) &"],
 )
 def test_children_that_it_leaves_are_killed_and_do_not_delay_the_reading(tmp_path: Path, leave: str) -> None:
     """Some children keep the program's output open. Daemons leave the program's session and process group."""

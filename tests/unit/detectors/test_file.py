@@ -20,6 +20,7 @@ DETECTOR = value_detector("file")
 
 
 def read(path: object, host: Host | None = None, max_age: float | None = None) -> Contribution:
+    """The number in a file without keys."""
     contribution = DETECTOR.read(host or LiveHost(), {"path": str(path), "key": None, "max_age": max_age})
     assert isinstance(contribution, Contribution)
     return contribution
@@ -54,6 +55,7 @@ def test_content_that_is_not_a_number_is_unknown(tmp_path: Path, raw: bytes, rea
     assert reason in error(tmp_path / "seats")
 
 
+# A file with several numbers, each behind its key.
 PAIRS = """\ufefftdx 31
 # of the vendor
 sev_es\t5\r
@@ -88,9 +90,8 @@ def test_the_amount_is_the_number_behind_the_key(tmp_path: Path, key: str, numbe
     (tmp_path / "capacity").write_text(PAIRS)
     settings = {"path": str(tmp_path / "capacity"), "key": key, "max_age": None}
     assert DETECTOR.read(LiveHost(), settings) == Contribution(f"{tmp_path}/capacity {key}", number)
-    assert DETECTOR.read(RecordedHost({"files": {"/c": PAIRS}}), {**settings, "path": "/c"}) == Contribution(
-        f"/c {key}", number
-    )
+    recorded = RecordedHost({"files": {"/c": PAIRS}})
+    assert DETECTOR.read(recorded, {**settings, "path": "/c"}) == Contribution(f"/c {key}", number)
 
 
 @pytest.mark.parametrize("key", ["sev", "dx", "TDX", "s.*", "31", "users"])

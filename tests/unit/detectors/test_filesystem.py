@@ -30,6 +30,7 @@ def table(*lines: str, **sizes: int) -> Recording:
 
 ROOT = "8:1 / / ext4 /dev/sda1 rw"
 DATA = "8:17 / /srv/data xfs /dev/sdb1 rw"
+# File systems of every kind, also those of pods and containers.
 WORLD = table(
     ROOT,
     DATA,
@@ -178,6 +179,7 @@ def test_unreadable_is_unknown_and_no_file_system_is_absent() -> None:
     assert isinstance(read(machine(table("0:2 / / rootfs rootfs rw")), "filesystem"), Absent)
 
 
+# Prints the mount points, the kind and the size of each file system that SETUP has mounted.
 LIVE = """
 import json, os, sys
 from capacityd.host.live import LiveHost
@@ -194,6 +196,7 @@ for device in load_detector("filesystem").find(LiveHost()):
         table[device.cached_values["source"]] = [device.cached_values["mount"], device.cached_values["kind"], size]
 print(json.dumps(table))
 """
+# Mounts file systems that are visible (real…) or hidden below others (hidden…).
 SETUP = """
 top=/mnt; mount -t tmpfs -o size=4096k top $top; cd $top; mkdir real hidden bind part over other
 mount -t tmpfs -o size=1024k real real; mkdir real/inside
@@ -211,9 +214,10 @@ echo $top >&2"""
 def test_each_real_file_system_is_listed_once() -> None:
     """Each file system that a path leads to is listed once, with all mount points that show it whole."""
     document: dict[str, Any] = json.loads(run_alone(SETUP, LIVE))
-    points = {
-        name: [p.rpartition("/")[2] for p in ([m] if isinstance(m, str) else m)] for name, (m, _, _) in document.items()
-    }
+    points = {}
+    for name, (mount, _, _) in document.items():
+        paths = [mount] if isinstance(mount, str) else mount
+        points[name] = [path.rpartition("/")[2] for path in paths]
     assert points == {
         "real": ["bind", "real"],
         "real2": ["hidden"],
@@ -234,7 +238,7 @@ def test_each_real_file_system_is_listed_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "visible"),
+    ("lines", "visible"),  # a line: the mount's id, its parent's id, the mount point, and the device number
     [
         (["30 1 / 8:1", "31 30 /a 8:2", "32 31 /a 8:3"], "8:1 8:3"),
         (["30 1 / 8:1", "32 31 /a 8:3", "31 30 /a 8:2"], "8:1 8:3"),  # the parents decide, not the order

@@ -56,7 +56,7 @@ BELOW = ("8:32 / /media/root-ro ext4 /dev/sdc ro", "0:50 / / overlay x rw,lowerd
 
 
 @pytest.mark.parametrize(
-    ("lines", "more", "system"),
+    ("lines", "more", "system"),  # mounts, other parts of the machine, and the system's file systems
     [
         ((ROOT, DISK, BIND), {}, "/ /mnt/k8s-disks/0"),
         ((ROOT, DISK), {}, "/"),
@@ -112,6 +112,7 @@ def test_a_share_without_a_real_size_is_too_large_to_be_published_in_bytes(size:
 
 
 KUBE = "/data/kube"
+# Mounts of pods, with the data of the kubelet and of Docker in another folder.
 PODS = (
     f"0:40 / {KUBE}/docker/overlay2/3258/merged overlay overlay rw,lowerdir=/x",
     f"0:41 / {KUBE}/docker/containers/{'9f' * 32}/mounts/shm tmpfs shm rw",
@@ -127,10 +128,10 @@ LAYERS = (  # of other storage drivers of Docker
     "0:46 / /var/lib/docker/btrfs btrfs /dev/sdb1 rw",
     f"8:33 / /srv/engine/plugins/{'7f' * 32}/propagated-mount ext4 /dev/sdc1 rw",
 )
-ATTACHED = (  # a driver mounts a volume in a folder of its own; the kubelet mounts it for the pod
+ATTACHED = (  # a driver mounts a volume in its own folder, and the kubelet mounts it for the pod
     "252:1 / /var/lib/osd/mounts/pvc-1 ext4 /dev/pxd/pxd1 rw",
     f"252:1 / {KUBE}/kubelet/pods/1/volumes/kubernetes.io~csi/pvc-1/mount ext4 /dev/pxd/pxd1 rw",
-    # The machine has these file systems, and a pod a local volume, or a folder.
+    # The machine's own file systems, which pods use as a local volume or a folder.
     "8:17 / /mnt/disks/ssd1 xfs /dev/sdb1 rw",
     f"8:17 / {KUBE}/kubelet/pods/1/volumes/kubernetes.io~local-volume/ssd1 xfs /dev/sdb1 rw",
     "8:33 / /srv xfs /dev/sdc1 rw",

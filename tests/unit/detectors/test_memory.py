@@ -31,5 +31,5 @@ def test_without_swap_it_is_0_or_absent_if_the_table_wants_some() -> None:
 
 @pytest.mark.parametrize("host", [HOST, LiveHost()], ids=["recorded", "live"])
 @pytest.mark.parametrize("key", ["properties.ID_PATH", "attributes.uevent"])
-def test_it_is_not_a_device_of_udev(host: Host, key: str) -> None:
+def test_memory_has_no_udev_properties_or_attributes(host: Host, key: str) -> None:
     assert counted(host, "memory", {key: "*"}) == []

@@ -20,6 +20,7 @@ from tests.support.readings import counted, quantity, read
 from tests.unit.detectors.test_nic import below, hardware
 
 GBIT = "Gbit/s"
+# The network port of a DPU, and the representor of its function for the host.
 PORTS = merge(
     pci_nic("p0", "0000:03:00.0", number=4, attributes={"phys_port_name": "p0\n"}),
     pci_nic("pf0hpf", "0000:03:00.0", number=5, attributes={"phys_port_name": "pf0hpf\n"}),
@@ -63,8 +64,9 @@ TWO = merge(pci_nic("eth0", "0000:01:00.0"), pci_nic("eth1", "0000:01:00.1", num
 TWO_MORE = merge(pci_nic("eth2", "0000:02:00.0", number=12), pci_nic("eth3", "0000:02:00.1", number=13))
 
 MLX4 = merge(pci_nic("eth0", "0000:41:00.0", driver="mlx4_core"), nic("eth1", pci_path("0000:41:00.0"), number=3))
-SAME = {"address": "28:00:af:0a:b4:8e\n"}
+SAME_ADDRESS = {"address": "28:00:af:0a:b4:8e\n"}
 
+# The machine, the keys of a table, and the interfaces that count.
 SITUATIONS: dict[str, tuple[Recording, dict[str, object], list[str]]] = {
     "a DPU's link to its host is no port": (merge(PORTS, tmfifo()), {}, ["p0"]),
     "the ports of a DPU's host functions are no ports": (PORTS, {"kind": "representor"}, ["pf0hpf"]),
@@ -156,7 +158,7 @@ SITUATIONS: dict[str, tuple[Recording, dict[str, object], list[str]]] = {
     "two ports may share a PCI function": (MLX4, {}, ["eth0", "eth1"]),
     "the other port of the PCI function is free": (merge(MLX4, routes("eth0")), {"system": False}, ["eth1"]),
     "two adapters with the same hardware address are two ports": (
-        merge(pci_nic("eth0", attributes=SAME), usb_nic("enx0", attributes=SAME, number=3)),
+        merge(pci_nic("eth0", attributes=SAME_ADDRESS), usb_nic("enx0", attributes=SAME_ADDRESS, number=3)),
         {},
         ["enx0", "eth0"],
     ),

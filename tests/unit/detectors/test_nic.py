@@ -45,6 +45,7 @@ def attribute(name: str, text: str) -> Recording:
 
 
 def usb_gadget(vendor: str, product: str, maker: str | None = None) -> Recording:
+    """A USB network adapter with the driver of a gadget, such as the one of a BMC."""
     adapter = usb_device("1-3", vendor, product, None, maker, "usbnet", interfaces=[("020600", "cdc_ether")])
     return merge(adapter, nic("eth0", f"{usb_path('1-3')}/1-3:1.0", link_speeds=[]))
 
@@ -62,6 +63,7 @@ def below(path: str, bus: str, driver: str | None = None, name: str = "eth0", **
 
 
 def on_bus(bus: str, **more: Any) -> Recording:
+    """An interface of a device on a bus without a driver."""
     return below(f"/sys/devices/{bus}-0", bus, **more)
 
 
@@ -74,6 +76,7 @@ def vdpa(parent: str, at: str = "", driver: str = "mlx5_core", name: str = "eth0
 
 
 def simulated_vdpa() -> Recording:
+    """A virtio interface of the kernel's vDPA simulator."""
     interface = below("/sys/devices/vdpa7/virtio4", "virtio", "virtio_net", speed="-1")
     return merge(hardware("/sys/devices/vdpa7", "vdpa", "virtio_vdpa"), interface)
 
@@ -87,7 +90,7 @@ IB = {"type": "32\n"}
 PF = pci_nic("pf0", "0000:02:00.0", number=7)
 MLX5 = f"{pci_path('0000:01:00.0')}/mlx5_core.sf.4"
 VMBUS = "/sys/devices/LNXSYSTM:00/ACPI0004:00/VMBUS:00/000d3a"
-KINDS = [
+KINDS = [  # the machine, and the kind of its interface eth0
     (E0, "physical"),
     (virtio_nic(), "physical"),
     (usb_nic("eth0"), "physical"),
@@ -185,6 +188,7 @@ def test_an_interface_has_the_hardware_of_its_device(parts: Recording, expected:
     assert tuple(values(machine(parts), "nic", key)["eth0"] for key in keys) == expected
 
 
+# Contents of the file speed that mean an unknown speed.
 NO_SPEEDS = ("-1", "0", "-2", "65535", "2147483648", "4294967295", None)
 
 
@@ -324,8 +328,11 @@ def tunnel(name: str, to: int, interface: str | None, kind: str = "gre", **more:
 
 VF = pci_nic("eth0v0", "0000:02:00.3", physfn="0000:02:00.0", number=8)
 SF = f"{pci_path('0000:02:00.0')}/mlx5_core.sf.4"
+# pf0 is a member of bond0.
 MEMBER = {"links": {f"{pci_path('0000:02:00.0')}/net/pf0/master": "/sys/class/net/bond0"}}
+# A bridge with a port to veth8.
 TO_BRIDGE = merge(nic("veth9", master="br0", number=9), nic("br0", devtype="bridge", lower=["veth9", "eth1"]))
+# Open vSwitch: the bridge br-ex has the ports of ovs-system.
 OVS = [
     nic("ovs-system", lower=["eth1", "vxlan_sys"], link_kind="openvswitch", number=10),
     nic("vxlan_sys", link_kind="vxlan", number=11),
@@ -334,7 +341,7 @@ OVS = [
 
 
 @pytest.mark.parametrize(
-    ("network", "system"),
+    ("network", "system"),  # the machine besides three ports, and the system's ports
     [
         ([VF, routes("eth0v0")], ["pf0"]),
         ([VF, bond("active-backup", "eth0v0"), routes("bond0")], ["pf0"]),
@@ -349,7 +356,7 @@ OVS = [
         ([tunnel("gre1", 9, "bond0"), bond("802.3ad", "eth0", "eth1"), routes("gre1")], ["eth0", "eth1"]),
         ([tunnel("veth8", 9, "veth9", "veth"), TO_BRIDGE, routes("veth8")], ["eth1"]),
         ([*OVS, routes("br-ex")], ["eth1"]),
-        # What is beside the hardware of a bridge needs no answer of the kernel.
+        # A bridge has a hardware port, so nothing need be known about its other port.
         ([nic("br0", lower=["eth1", "veth8"]), tunnel("veth8", 2, None), routes("br0")], ["eth1"]),
     ],
 )
@@ -382,7 +389,7 @@ def test_no_interface_is_free_while_the_systems_interfaces_are_unknown(network: 
 
 
 MYSTERY = nic("x0", lower=["eth0"])  # netlink fails, so this may be a team or another software interface
-BROKEN = [
+BROKEN = [  # an interface that cannot be read completely, a table, and the interfaces that count (None: unknown)
     (MYSTERY, {}, ["eth0"]),
     (MYSTERY, {"kind": ["physical", "vf"]}, ["eth0"]),
     (MYSTERY, {"kind": ["physical", "team"]}, None),

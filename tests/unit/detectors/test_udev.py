@@ -34,6 +34,7 @@ def node(
 
 
 def on_bus(name: str, devtype: str) -> Recording:
+    """A device on the bus dfl (FPGAs), without a node in /dev."""
     tree = Tree()
     tree.device(f"/sys/devices/platform/{name}", "dfl", None, [f"DEVTYPE={devtype}"])
     return tree.recording()

@@ -52,6 +52,7 @@ def test_a_device_counts_once_for_several_tables_and_not_at_all_if_excepted() ->
 
 
 def without(file: str) -> Recording:
+    """A USB device that lacks a file."""
     device = usb_device(device_class="ef0201")
     del device["files"][ONE + file]
     return device

@@ -45,10 +45,12 @@ VARIOUS = machine(
 
 
 def explained(written: str, host: Host) -> Reading:
+    """The reading of a resource with these lines of TOML, as `probe --explain` takes it."""
     return probe(loaded(f"{HEADER}\n{written}\n").require(), host, "n1", explain=True)[NAME]
 
 
 def explanation(written: str, host: Host) -> Explanation:
+    """The explanation of this reading, or an empty one."""
     return explained(written, host).explanation or Explanation()
 
 
@@ -165,6 +167,8 @@ def test_explain_does_not_change_the_readings() -> None:
     host = RecordedHost(merge(recording(), nic("lo", number=9)))
     config = load(str(ROOT / "conf/examples/tour/dongles.toml")).require()
     plain, full = probe(config, host, "n1"), probe(config, host, "n1", explain=True)
-    assert {name: (type(r), getattr(r, "value", None)) for name, r in full.items()} == {
-        name: (type(r), getattr(r, "value", None)) for name, r in plain.items()
-    }
+    plain_outcomes, full_outcomes = (
+        {name: (type(reading), getattr(reading, "value", None)) for name, reading in found.items()}
+        for found in (plain, full)
+    )
+    assert full_outcomes == plain_outcomes

@@ -9,6 +9,8 @@ import pytest
 
 from tests.support.forked import can_be_alone, run_alone
 
+# Makes two passes with a program that waits for a FUSE file system without a server. Prints for each pass the reason of
+# the unknown reading, and the processes that are left.
 PASSES = """
 import json, os, sys, tempfile, time
 from capacityd.discovery.runner import probe
@@ -23,7 +25,7 @@ point = tempfile.mkdtemp()
 def run_pass(command):
     reader, writer = os.pipe()
     if (worker := os.fork()) == 0:
-        os.close(server)  # what it held itself would never be closed
+        os.close(server)  # a worker that held the server's end would keep the file system alive
         table = Table(settings={"command": command, "timeout": 0.5})
         (reading,) = probe(Config((Resource("example.com/x", "exec", (table,)),)), LiveHost(), "n1").values()
         os.write(writer, json.dumps(reading.reason).encode())
@@ -39,7 +41,7 @@ def end(worker, reader):
 with mounted(point) as server:
     command = (*sys.argv[1:-1], sys.argv[-1].replace("POINT", point))
     started = run_pass(command)
-    os.read(server, 1 << 18)  # its question is now the server's, and so it waits whatever signal comes
+    os.read(server, 1 << 18)  # takes the program's request, after which no signal ends the program
     passes = [end(*started), end(*run_pass(command))]
 print(json.dumps(passes))
 kill_children(time.monotonic() + 20)

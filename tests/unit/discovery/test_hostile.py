@@ -22,6 +22,7 @@ from tests.unit.discovery.test_unreadable import MBITS, RESOURCES, WORLD
 ERRORS = ["EACCES", "EIO", "EINVAL", "ENODEV", "ENOENT", "ENXIO", "EOPNOTSUPP", "ETIMEDOUT", "ELOOP", "EAGAIN"]
 UNREADABLE = ["EACCES", "EIO", "ETIMEDOUT", "EAGAIN"]
 FILES = sorted(WORLD["files"])
+# All files and links of the machine, and the folders that contain them.
 PLACES = sorted({p for path in [*FILES, *WORLD["links"]] for p in (path, path.rpartition("/")[0])} - {"/dev"})
 DEVICES = sorted({path.rpartition("/")[0] for path in FILES if path.endswith("/uevent") and "/devices/" in path})
 texts = st.one_of(
@@ -50,7 +51,7 @@ def test_any_unreadable_paths_never_make_a_quantity_smaller(wanted: Resource, br
 def test_any_file_content_gives_a_reading_that_is_safe_to_print(
     wanted: Resource, contents: dict[str, str], broken: dict[str, str], missing: list[str]
 ) -> None:
-    host = RecordedHost(merge(_world(contents, missing), errors(broken)))
+    host = RecordedHost(merge(_with_files(contents, missing), errors(broken)))
     reading = read_resource(wanted, host, "node", explain=True)
     assert all(text.isprintable() for text in _texts(reading))
     if isinstance(reading, Quantity):
@@ -85,7 +86,8 @@ def test_a_device_that_disappears_counts_completely_or_not_at_all(wanted: Resour
     expected = [outcome(read_resource(wanted, host, "node")) for host in (before, later)]
     counting = _Disappearing(before, before, 0)
     read_resource(wanted, counting, "node")
-    for after in range(-counting.left):
+    calls = -counting.left
+    for after in range(calls):
         reading = read_resource(wanted, _Disappearing(before, later, after), "node")
         assert outcome(reading) in expected, (after, reading)
 
@@ -126,11 +128,10 @@ class _Disappearing:
         return answer
 
 
-def _world(contents: Mapping[str, str], missing: Sequence[str]) -> dict[str, Any]:
-    return {
-        **WORLD,
-        "files": {path: text for path, text in {**WORLD["files"], **contents}.items() if path not in missing},
-    }
+def _with_files(contents: Mapping[str, str], missing: Sequence[str]) -> dict[str, Any]:
+    """The machine with other contents of some files, and without some files."""
+    files = {**WORLD["files"], **contents}
+    return {**WORLD, "files": {path: text for path, text in files.items() if path not in missing}}
 
 
 def _without(device: str) -> dict[str, Any]:
@@ -152,6 +153,7 @@ def _without(device: str) -> dict[str, Any]:
 
 
 def _texts(reading: Reading) -> list[str]:
+    """All texts of a reading that may be printed."""
     texts = [f"{r.device} {r.reason}" for r in reading.rejections]
     if isinstance(reading, Quantity):
         return [*texts, reading.warning, *(f"{e.device} {e.note}" for e in reading.contributions)]

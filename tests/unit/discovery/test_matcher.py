@@ -17,10 +17,13 @@ State = dict[str, bool | None]
 
 
 def table(*keys: str) -> Table:
+    """A table that matches a device if the value of each of these keys is "yes"."""
     return Table(tuple(KeyMatcher(key, (GlobMatcher("yes"),), "yes") for key in keys))
 
 
 def reader(state: State) -> Callable[[str], Value]:
+    """A function that reads the value of a key: "yes" for True, "no" for False. None: the read fails."""
+
     def read(key: str) -> Value:
         if state[key] is None:
             raise HostError("can't be read")
@@ -29,7 +32,7 @@ def reader(state: State) -> Callable[[str], Value]:
     return read
 
 
-RANK = (False, None, True).index
+RANK = (False, None, True).index  # in Kleene's logic, "and" is the minimum of these ranks, "or" the maximum
 
 
 @pytest.mark.parametrize(("a", "b"), [*product((False, None, True), repeat=2)])

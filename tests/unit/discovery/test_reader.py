@@ -122,6 +122,7 @@ def test_unknown_names_the_first_device_and_how_many_more() -> None:
     assert reading.reason.endswith("(and 2 more)")
 
 
+# Values with which `when` is compared: readable ones, damaged ones, and one that cannot be read.
 MACHINE_FACTS: Recording = {
     "files": {
         "/sys/class/dmi/id/product_name": "PowerEdge R750\n",
@@ -193,6 +194,7 @@ def test_one_of_several_paths_that_exists_is_enough(paths: tuple[str, ...], appl
 
 GPU = pci_function("0000:3b:00.0", "10de", "2235", "030200", "nvidia")
 GPU_PATH = pci_path("0000:3b:00.0")
+# Two GPUs, of which one has links to a driver and to an IOMMU group.
 LINKED = merge(
     GPU,
     pci_function("0000:3c:00.0", "10de", "2235", "030200", None),
@@ -218,8 +220,8 @@ def test_an_attribute_may_be_a_link_and_has_the_name_at_its_end(attributes: dict
     reading = read(machine(LINKED), "pci", wanted)
     assert isinstance(reading, Quantity if quantity else Absent)
     assert quantity == (reading.value if isinstance(reading, Quantity) else 0)
-    left = read(machine(LINKED), "pci", {}, excepts=(wanted,))
-    assert (left.value if isinstance(left, Quantity) else 0) == 2 - quantity
+    others = read(machine(LINKED), "pci", {}, excepts=(wanted,))
+    assert (others.value if isinstance(others, Quantity) else 0) == 2 - quantity
 
 
 def test_an_attribute_that_is_a_folder_or_a_dangling_link_is_unknown() -> None:

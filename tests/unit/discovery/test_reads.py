@@ -19,8 +19,8 @@ from tests.support.machines import Recording, bare, merge, usb_device
 from tests.support.readings import device_detectors, resource
 from tests.unit.discovery.test_unreadable import WORLD
 
-# PCI: vpd and rom are slow and hang some cards; config may be masked; resource* is the hardware itself. remove, reset
-# and rescan are for writing. Reading descriptors wakes devices.
+# On PCI, vpd and rom are slow and hang some cards, config may be masked, and resource* is the hardware itself. remove,
+# reset and rescan are for writing. A read of descriptors wakes a device.
 HARMFUL = ("vpd", "rom", "config", "resource", "remove", "reset", "rescan", "new_id", "bind", "unbind", "descriptors")
 
 

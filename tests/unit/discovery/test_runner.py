@@ -33,9 +33,10 @@ from tests.support.forked import forked, has_children, open_files, still_alive
 from tests.support.machines import machine, usb_device
 from tests.support.readings import resource
 
-Double = Callable[[Callable[[], Any]], Resource]
+MakeDouble = Callable[[Callable[[], Any]], Resource]
 
 HOST = machine(usb_device("1-1"), usb_device("1-2"))
+# Two resources whose detectors work, and their readings.
 GOOD = [
     Resource("example.com/first", "static", (Table(settings={"quantity": 3}),)),
     Resource("example.com/last", "usb", resource("usb").tables),
@@ -47,7 +48,7 @@ READ: dict[str, Reading] = {
 
 
 @pytest.fixture
-def double(monkeypatch: pytest.MonkeyPatch) -> Double:
+def make_double(monkeypatch: pytest.MonkeyPatch) -> MakeDouble:
     """A function that makes a detector named "double" from an action, and returns a resource of this detector."""
 
     def make(action: Callable[[], Any]) -> Resource:
@@ -78,7 +79,11 @@ def readings(*resources: Resource, host: Host = HOST, **more: Any) -> dict[str, 
 def limit_the_double(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """Shortens the deadline of the detector "double" only."""
     usual = child.max_blocked_of
-    monkeypatch.setattr(child, "max_blocked_of", lambda r: seconds if r.detector == "double" else usual(r))
+
+    def limit_of(resource: Resource) -> float:
+        return seconds if resource.detector == "double" else usual(resource)
+
+    monkeypatch.setattr(child, "max_blocked_of", limit_of)
 
 
 def wait_for_ever() -> None:
@@ -87,6 +92,7 @@ def wait_for_ever() -> None:
 
 
 def die_of(number: int) -> None:
+    """Kills this process by a signal."""
     faulthandler.disable()  # pytest's fault handler would print a long traceback
     os.kill(os.getpid(), number)
 
@@ -110,9 +116,9 @@ def fill_memory() -> int:
     ],
 )
 def test_a_detector_that_fails_makes_only_its_resource_unknown(
-    double: Double, action: Callable[[], Any], reason: str, cause: Cause
+    make_double: MakeDouble, action: Callable[[], Any], reason: str, cause: Cause
 ) -> None:
-    by_resource = readings(GOOD[0], double(action), GOOD[1])
+    by_resource = readings(GOOD[0], make_double(action), GOOD[1])
     bad = by_resource.pop("example.com/double")
     assert isinstance(bad, Unknown)
     assert reason in bad.reason
@@ -121,14 +127,14 @@ def test_a_detector_that_fails_makes_only_its_resource_unknown(
 
 
 @pytest.mark.slow
-def test_a_detector_that_runs_for_ever_is_killed(double: Double, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_detector_that_runs_for_ever_is_killed(make_double: MakeDouble, monkeypatch: pytest.MonkeyPatch) -> None:
     def run_for_ever() -> None:
         faulthandler.disable()
         while True:
             pass
 
     monkeypatch.setattr(child, "MAX_CPU", 1)
-    by_resource = readings(double(run_for_ever), *GOOD)
+    by_resource = readings(make_double(run_for_ever), *GOOD)
     why = "the detector double was killed by signal 24 (SIGXCPU, too much processor time)"
     assert by_resource.pop("example.com/double") == Unknown(why, Cause.KILLED)
     assert by_resource == READ
@@ -136,10 +142,10 @@ def test_a_detector_that_runs_for_ever_is_killed(double: Double, monkeypatch: py
 
 @pytest.mark.slow
 def test_a_detector_that_cannot_be_killed_delays_no_pass_and_is_not_started_again(
-    double: Double, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    make_double: MakeDouble, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The test disables the kill, so the detector stays, as in an uninterruptible sleep, and is left to the service."""
-    config = Config((GOOD[0], double(wait_for_ever), GOOD[1]))
+    config = Config((GOOD[0], make_double(wait_for_ever), GOOD[1]))
 
     def run_pass() -> dict[str, Reading]:
         """Runs a pass without forked(), which would wait for the detector."""
@@ -161,28 +167,28 @@ def test_a_detector_that_cannot_be_killed_delays_no_pass_and_is_not_started_agai
                 immortal.setattr(os, "killpg", lambda *_: None)
                 first = run_pass()
             os.dup2(2, 1)
-            silent = bool(select.select([reader], [], [], 0)[0])
+            is_closed = bool(select.select([reader], [], [], 0)[0])  # the end of the file can be read
             with open(f"/proc/self/task/{os.getpid()}/children") as f:
                 (left,) = f.read().split()
             second = run_pass()
             os.kill(int(left), signal.SIGKILL)
-            os.waitid(os.P_PID, int(left), os.WEXITED | os.WNOWAIT)  # it has ended, and is not reaped
+            os.waitid(os.P_PID, int(left), os.WEXITED | os.WNOWAIT)  # waits for the end, but leaves a zombie
             third = run_pass()
         finally:
             kill_children(time.monotonic() + 10)
-        return [first, second, third], left, silent
+        return [first, second, third], left, is_closed
 
     limit_the_double(monkeypatch, 1.0)
-    passes, left, silent = forked(serve)
+    passes, left, is_closed = forked(serve)
     late = Unknown("the detector double did not end within 1 s", Cause.TIMEOUT)
     hangs = Unknown(f"the detector double of an earlier pass hangs in the kernel (process {left})", Cause.HANGING)
     assert [f.pop("example.com/double") for f in passes] == [late, hangs, late]
     assert passes == [READ] * 3
-    assert silent, "the child must not hold the output of a pass"
+    assert is_closed, "the detector does not keep the output of a pass open"
 
 
 def test_children_of_a_detector_are_killed_with_it(
-    double: Double, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    make_double: MakeDouble, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     marker = tmp_path / f"left-{os.getpid()}"
     marker.symlink_to("/bin/sleep")
@@ -195,25 +201,27 @@ def test_children_of_a_detector_are_killed_with_it(
         wait_for_ever()
 
     monkeypatch.setattr(child, "MAX_BLOCKED", 0.3)
-    assert isinstance(readings(double(fork))["example.com/double"], Unknown)
+    assert isinstance(readings(make_double(fork))["example.com/double"], Unknown)
     assert still_alive(marker.name) == []
 
 
 @pytest.mark.slow
 def test_detectors_that_hang_do_not_delay_the_others_even_if_more_hang_than_run_at_once(
-    double: Double, monkeypatch: pytest.MonkeyPatch
+    make_double: MakeDouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit_the_double(monkeypatch, 0.2)
-    stuck = double(wait_for_ever)
+    stuck = make_double(wait_for_ever)
     many = [Resource(f"example.com/{n}", "double", stuck.tables) for n in range(20)]
     by_resource = readings(*many, *GOOD)
     late = Unknown("the detector double did not end within 0.2 s", Cause.TIMEOUT)
     assert by_resource == READ | {resource.name: late for resource in many}
 
 
-def test_readings_are_sorted(double: Double, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readings_are_sorted(make_double: MakeDouble, monkeypatch: pytest.MonkeyPatch) -> None:
     limit_the_double(monkeypatch, seconds=0.3)
-    config = Config((double(wait_for_ever), *reversed(GOOD)), broken={"example.com/broken": 'unknown key "vendro"'})
+    config = Config(
+        (make_double(wait_for_ever), *reversed(GOOD)), broken={"example.com/broken": 'unknown key "vendro"'}
+    )
     found = forked(lambda: probe(config, HOST, "node"))
     assert [name.partition("/")[2] for name in found] == ["broken", "double", "first", "last"]
     wrong = Unknown('configuration: unknown key "vendro"', Cause.CONFIGURATION)
@@ -297,8 +305,10 @@ def test_without_a_free_process_a_detector_waits_or_is_unknown(monkeypatch: pyte
     assert forked(run_pass) == (READ if limit else unknown)
 
 
-def test_an_interrupted_probe_leaves_no_child_and_no_open_file(double: Double, monkeypatch: pytest.MonkeyPatch) -> None:
-    stuck = double(wait_for_ever)
+def test_an_interrupted_probe_leaves_no_child_and_no_open_file(
+    make_double: MakeDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck = make_double(wait_for_ever)
 
     def interrupted(_: object) -> None:
         raise KeyboardInterrupt
@@ -315,7 +325,7 @@ def test_an_interrupted_probe_leaves_no_child_and_no_open_file(double: Double, m
 
 
 def test_processor_time_does_not_count_toward_a_detectors_deadline(
-    double: Double, monkeypatch: pytest.MonkeyPatch
+    make_double: MakeDouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The busy time is read only after the first deadline. The detector ends at that moment."""
     reader, writer = os.pipe()
@@ -326,14 +336,14 @@ def test_processor_time_does_not_count_toward_a_detectors_deadline(
 
     limit_the_double(monkeypatch, 0.05)
     monkeypatch.setattr(child, "busy_time", always)
-    by_resource = readings(GOOD[0], double(lambda: len(os.read(reader, 1))), GOOD[1])
+    by_resource = readings(GOOD[0], make_double(lambda: len(os.read(reader, 1))), GOOD[1])
     assert by_resource.pop("example.com/double") == Quantity(1, (Contribution("double", 1),))
     assert by_resource == READ
 
 
 @pytest.mark.parametrize("settings", [{}, {"timeout": 0.1}])
 def test_a_detector_that_never_ends_is_killed_although_it_runs(
-    double: Double, monkeypatch: pytest.MonkeyPatch, settings: dict[str, SettingValue]
+    make_double: MakeDouble, monkeypatch: pytest.MonkeyPatch, settings: dict[str, SettingValue]
 ) -> None:
     """The limit is the setting `timeout`, or MAX_BUSY if the detector has no such setting."""
     if settings:
@@ -342,5 +352,5 @@ def test_a_detector_that_never_ends_is_killed_although_it_runs(
         limit_the_double(monkeypatch, 0.08)
         monkeypatch.setattr(runner, "MAX_BUSY", 0.1)
     monkeypatch.setattr(child, "busy_time", lambda _: 1e9)
-    by_resource = readings(replace(double(wait_for_ever), tables=(Table(settings=settings),)), GOOD[0])
+    by_resource = readings(replace(make_double(wait_for_ever), tables=(Table(settings=settings),)), GOOD[0])
     assert by_resource["example.com/double"] == Unknown("the detector double did not end within 0.1 s", Cause.TIMEOUT)

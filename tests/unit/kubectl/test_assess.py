@@ -12,7 +12,7 @@ from kubectl_capacityd.fleet.findings import Finding, Reason
 from kubectl_capacityd.model import Fleet, NodeSummary, PodRequests
 
 NOW = 1_800_000_000.0
-MAX_AGE = 7_800.0
+MAX_AGE = 7_800.0  # seconds until a heartbeat is overdue
 
 
 def condition(status: str, reason: str, message: str, heartbeat: float | None) -> Condition:
@@ -45,6 +45,7 @@ def assessed(*nodes: NodeSummary, **more: tuple[str, ...]) -> FleetReport:
 
 
 def group(number: int, quantity: int | None = 4, **changes: object) -> list[NodeSummary]:
+    """This many Nodes that are alike."""
     return [node(f"n{n}", quantity, **changes) for n in range(number)]
 
 
@@ -148,6 +149,7 @@ def test_the_worst_finding_comes_first() -> None:
 
 
 def with_requests(*nodes: NodeSummary, waiting: int = 0, **by_node: int) -> Fleet:
+    """A fleet whose pods request these numbers of dongles on each Node. waiting: requested by pods without a Node."""
     requests = {name: {DONGLE: number, "other.example/x": 1} for name, number in by_node.items()}
     return Fleet(nodes, {}, PodRequests(requests, {DONGLE: waiting} if waiting else {}))
 

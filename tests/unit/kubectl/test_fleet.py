@@ -1,4 +1,4 @@
-"""The command `fleet`: options, output, exit statuses. The Nodes are made up; tests/cluster uses real ones."""
+"""The command `fleet`: options, output, exit statuses. The Nodes are made up. tests/cluster uses real Nodes."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from tests.unit.kubectl.test_assess import DONGLE, NOW, REFUSED, group, node
 ODD = node("odd", 3)
 REFUSING = node("refusing", condition=replace(REFUSED, message="refused: example.com/x\x1b[31m"))
 
-Reads = Callable[..., MagicMock]
+GiveFleets = Callable[..., MagicMock]
 
 
 @pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
-    """Makes the API server return these results in turn. Returns the mock that reads them."""
+def give_fleets(monkeypatch: pytest.MonkeyPatch) -> GiveFleets:
+    """A function that makes read_fleet() give these results in turn, and returns the mock of read_fleet()."""
 
-    def reads(*results: Fleet | Exception) -> MagicMock:
+    def give_fleets(*results: Fleet | Exception) -> MagicMock:
         double = MagicMock(side_effect=results)
         monkeypatch.setattr(source, "read_fleet", double)
         monkeypatch.setattr(source, "load_operators", lambda kubeconfig, context: (kubeconfig, context))
         return double
 
-    return reads
+    return give_fleets
 
 
 @pytest.fixture(autouse=True)
@@ -47,14 +47,15 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fleet(*nodes: NodeSummary, requests: PodRequests | None = None) -> Fleet:
+    """A fleet of five healthy Nodes and these Nodes."""
     return Fleet((*group(5), *nodes), requests=requests)
 
 
 AS_OF = "(as of 2027-01-15 08:00:00 UTC)"
 
 
-def test_a_healthy_fleet_exits_with_status_0(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
-    double = reads(fleet(NodeSummary("bare", ready=True)))
+def test_a_healthy_fleet_exits_with_status_0(give_fleets: GiveFleets, capsys: pytest.CaptureFixture[str]) -> None:
+    double = give_fleets(fleet(NodeSummary("bare", ready=True)))
     assert run(["fleet", "--nodes"]) == 0
     assert double.call_args.args == ((None, None),)
     assert double.call_args.kwargs == {"label": INSTANCE_TYPE, "selector": "", "names": (), "progress": ANY}
@@ -75,8 +76,12 @@ def test_a_healthy_fleet_exits_with_status_0(reads: Reads, capsys: pytest.Captur
     ]
 
 
-def test_findings_are_listed_and_exit_with_status_4(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
-    double = reads(*[Fleet((*fleet(ODD, REFUSING).nodes, *group(3, label_value="m6")), {DONGLE: ("dongles",)})] * 2)
+def test_findings_are_listed_and_exit_with_status_4(
+    give_fleets: GiveFleets, capsys: pytest.CaptureFixture[str]
+) -> None:
+    double = give_fleets(
+        *[Fleet((*fleet(ODD, REFUSING).nodes, *group(3, label_value="m6")), {DONGLE: ("dongles",)})] * 2
+    )
     assert run(["fleet", "-l", "pool=a", "--by", "pool", "--kubeconfig", "file"]) == 4
     assert double.call_args.args == (("file", None),)
     assert double.call_args.kwargs == {"label": "pool", "selector": "pool=a", "names": (), "progress": ANY}
@@ -99,10 +104,10 @@ def test_findings_are_listed_and_exit_with_status_4(reads: Reads, capsys: pytest
     assert found == [(None, "DeviceClass"), ("refusing", "Refused"), ("odd", "QuantityDiffers")]
 
 
-def test_alike_findings_are_one_line(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
+def test_equal_findings_are_one_line(give_fleets: GiveFleets, capsys: pytest.CaptureFixture[str]) -> None:
     old = Condition("True", "Published", "", NOW - 4 * 3600)
     silent = [node(name, condition=old, ready=True, cordoned=name == "s1") for name in ("s0", "s1", "s2", "s3")]
-    reads(*[fleet(*silent)] * 3)
+    give_fleets(*[fleet(*silent)] * 3)
     assert run(["fleet", "--max-age", "5h"]) == 0
     assert run(["fleet"]) == 4
     assert capsys.readouterr().out.splitlines()[-2:] == [
@@ -122,9 +127,9 @@ def test_a_saved_list_replaces_the_cluster(tmp_path: Path, capsys: pytest.Captur
     assert capsys.readouterr().out == "1 Node; capacityd publishes nothing (as of 2020-05-01 10:00:00 UTC)\n"
 
 
-def test_the_textfile_has_the_metrics_of_the_fleet(reads: Reads, tmp_path: Path) -> None:
+def test_the_textfile_has_the_metrics_of_the_fleet(give_fleets: GiveFleets, tmp_path: Path) -> None:
     requests = PodRequests({"n0": {DONGLE: 3}}, {DONGLE: 2})
-    reads(replace(fleet(ODD, requests=requests), device_classes={DONGLE: ("dongles",)}), fleet())
+    give_fleets(replace(fleet(ODD, requests=requests), device_classes={DONGLE: ("dongles",)}), fleet())
     file = tmp_path / "fleet.prom"
     assert run(["fleet", "--textfile", str(file)]) == 4
     families = {family.name: family for family in text_string_to_metric_families(file.read_text())}
@@ -166,14 +171,14 @@ def test_the_textfile_has_the_metrics_of_the_fleet(reads: Reads, tmp_path: Path)
     ],
 )
 def test_an_error_has_its_exit_status_and_message(
-    reads: Reads,
+    give_fleets: GiveFleets,
     capsys: pytest.CaptureFixture[str],
     arguments: list[str],
     answered: Fleet | Exception | None,
     status: int,
     message: str,
 ) -> None:
-    double = reads(*[answered] if answered else [])
+    double = give_fleets(*[answered] if answered else [])
     assert run(["fleet", *arguments]) == status
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -184,14 +189,14 @@ def test_an_error_has_its_exit_status_and_message(
 @pytest.mark.parametrize(
     "typed", [["fleet", "--context", "prod"], ["--context=prod", "fleet"], ["fleet", "--context=prod"]]
 )
-def test_the_context_is_accepted_before_and_after_the_command(reads: Reads, typed: list[str]) -> None:
+def test_the_context_is_accepted_before_and_after_the_command(give_fleets: GiveFleets, typed: list[str]) -> None:
     """Users of kubectl type the option in both places."""
-    double = reads(fleet())
+    double = give_fleets(fleet())
     assert run(typed) == 0
     assert double.call_args.args[0] == (None, "prod")
 
 
-def test_it_needs_neither_a_service_nor_a_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fleet_does_not_use_the_kubelets_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without any kubeconfig, the error names the operator's, and not the kubelet's."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)

@@ -49,6 +49,7 @@ NODE: dict[str, Any] = {
 
 
 def page(*items: object, token: str = "", kind: str = "NodeList") -> bytes:
+    """A response with a page of a list. token: with which the next page is requested ("": there is none)."""
     metadata = {"resourceVersion": "1", **({"continue": token} if token else {})}
     return answer(200, {"kind": kind, "apiVersion": "v1", "metadata": metadata, "items": list(items)})
 
@@ -57,6 +58,7 @@ pod_page = partial(page, kind="PodList")
 
 
 def pod(node: str = "", phase: str = "Running", **spec: Any) -> dict[str, Any]:
+    """A pod that requests two dongles, on this Node or on none."""
     container = {"name": "c", "resources": {"requests": {DONGLE: "2", "cpu": "100m"}}}
     return {
         "spec": {"containers": [container], **({"nodeName": node} if node else {}), **spec},
@@ -65,6 +67,7 @@ def pod(node: str = "", phase: str = "Running", **spec: Any) -> dict[str, Any]:
 
 
 def named(*names: str) -> list[dict[str, Any]]:
+    """Nodes with these names, without anything else."""
     return [{"metadata": {"name": name}} for name in names]
 
 
@@ -89,13 +92,17 @@ def serving(
 def read(
     folder: Path, script: Script, names: tuple[str, ...] | None = (), progress: Callable[..., None] = lambda *_: None
 ) -> tuple[Fleet, list[Request]]:
+    """Reads the fleet from a server that follows the script. Returns the fleet and the requests.
+
+    names: the Nodes whose pods are read (empty: all Nodes; None: no pods are read).
+    """
     with serve(script) as server:
         path = folder / "config"
         configure(path, server.url, "secret-token")
         return read_fleet(load_operators(str(path)), LABEL, "pool in (a,b)", names, progress), server.received
 
 
-def names(fleet: Fleet) -> list[str]:
+def names_of(fleet: Fleet) -> list[str]:
     return [node.name for node in fleet.nodes]
 
 
@@ -127,12 +134,12 @@ def test_pages_follow_each_other(tmp_path: Path) -> None:
     }
     pods = {"": pod_page(pod("n1"), token="2"), "2": pod_page(pod("n1"), pod("n2"))}
     progress: list[tuple[str, int]] = []
-    fleet, received = read(
-        tmp_path,
-        serving(*(lambda request, of=of: of[query(request).get("continue", "")] for of in (pages, pods))),
-        progress=lambda *counted: progress.append(counted),
+    script = serving(
+        nodes=lambda request: pages[query(request).get("continue", "")],
+        pods=lambda request: pods[query(request).get("continue", "")],
     )
-    assert names(fleet) == ["a", "b", "c", "d"]
+    fleet, received = read(tmp_path, script, progress=lambda *counted: progress.append(counted))
+    assert names_of(fleet) == ["a", "b", "c", "d"]
     assert progress == [("Nodes", 2), ("Nodes", 3), ("Nodes", 4), ("pods", 1), ("pods", 3)]
     asked = [query(request) for request in received if request.path.startswith("/api/v1/nodes")]
     assert {query["labelSelector"] for query in asked} == {"pool in (a,b)"}
@@ -152,7 +159,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def test_the_api_server_may_ask_to_wait(tmp_path: Path, pauses: list[float]) -> None:
     busy = [failure(429, headers="Retry-After: 1\r\n"), failure(503, headers="Retry-After: 600\r\n")]
     fleet, _ = read(tmp_path, serving(lambda _: busy.pop(0) if busy else page(NODE)))
-    assert names(fleet) == ["n1"]
+    assert names_of(fleet) == ["n1"]
     assert pauses == [1.0, 10.0]
     pauses.clear()
     with pytest.raises(NodeUnreachable, match="429"):
@@ -160,7 +167,7 @@ def test_the_api_server_may_ask_to_wait(tmp_path: Path, pauses: list[float]) -> 
     assert len(pauses) == 4
 
 
-BRIEF = {
+BRIEF = {  # errors that a retry can overcome
     "500": failure(500, "etcdserver: leader changed"),
     "504": failure(504, "request timed out"),
     "a load balancer's 502": answer(502, b"<html>Bad Gateway</html>"),
@@ -185,7 +192,7 @@ def test_a_brief_error_in_the_middle_is_retried(tmp_path: Path, pauses: list[flo
         return errors.pop() if in_the_middle and errors else whole(request)
 
     fleet, _ = read(tmp_path, serving(**(scripts | {kind: failing})))
-    assert names(fleet) == ["a", "b"]
+    assert names_of(fleet) == ["a", "b"]
     assert fleet.requests == PodRequests({"a": {DONGLE: 2}}, {})
     assert pauses == [1.0, 2.0, 4.0]
 
@@ -220,7 +227,7 @@ def test_a_list_that_expires_is_read_anew_once(tmp_path: Path, pauses: list[floa
         return expired.pop() if expired else pod_page(pod("b"))
 
     fleet, _ = read(tmp_path, serving(nodes, pods))
-    assert names(fleet) == ["a", "b"]
+    assert names_of(fleet) == ["a", "b"]
     assert fleet.requests == PodRequests({"a": {DONGLE: 2}} | ({"b": {DONGLE: 2}} if kind == "pods" else {}), {})
     assert pauses == []
 
@@ -266,7 +273,7 @@ def test_a_page_may_be_larger_than_a_node_and_not_without_limit(
 ) -> None:
     large = {**NODE, "x": "x" * client._MAX_RESPONSE_BYTES}
     fleet, _ = read(tmp_path, serving(lambda _: page(large)))
-    assert names(fleet) == ["n1"]
+    assert names_of(fleet) == ["n1"]
     monkeypatch.setattr(node_list, "_MAX_PAGE_BYTES", 1000)
     with pytest.raises(NodeUnreachable, match="more than 1000 bytes"):
         read(tmp_path, serving(lambda _: page(large)))
@@ -286,7 +293,7 @@ def test_device_classes_are_listed_by_their_extended_resource(tmp_path: Path) ->
 
 def test_template_needs_no_right_but_to_list_nodes(tmp_path: Path) -> None:
     fleet, received = read(tmp_path, serving(), names=None)
-    assert names(fleet) == ["n1"]
+    assert names_of(fleet) == ["n1"]
     assert [urlsplit(request.path).path for request in received] == ["/api/v1/nodes"]
 
 

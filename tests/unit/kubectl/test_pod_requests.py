@@ -18,6 +18,7 @@ DONGLE, SEATS = "example.com/dongle", "example.com/seats"
 def container(
     dongles: int | str, sidecar: bool = False, more: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, Any]:
+    """A container that requests dongles. more: further requests."""
     restart = {"restartPolicy": "Always"} if sidecar else {}
     return {"resources": {"requests": {DONGLE: str(dongles), "cpu": "1", **more}}, **restart}
 

@@ -38,6 +38,7 @@ def files(tmp_path: Path) -> Path:
 
 
 def template(folder: Path, *arguments: str) -> int:
+    """Runs `template` with the folder's recording and configuration. Returns the exit status."""
     return run(["template", *arguments, "--machine", f"{folder}/m.json", "--config", f"{folder}/c.toml"])
 
 
@@ -82,6 +83,7 @@ def test_each_notation_has_its_document(
     assert re.match(rf"# {arguments[0]}: .*\n# .* the configuration [0-9a-f]{{12}}\n", captured.out)
 
 
+# The longest possible domain of a name.
 LONG = f"{'a' * 63}.{'b' * 63}.{'c' * 63}.{'d' * 52}"
 
 

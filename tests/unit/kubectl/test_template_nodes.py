@@ -15,28 +15,28 @@ from tests.unit.kubectl.test_assess import DONGLE, SEATS, node
 
 AWS = "k8s.io/cluster-autoscaler/node-template/resources/"
 
-Reads = Callable[..., MagicMock]
+GiveNodes = Callable[..., MagicMock]
 
 
 @pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
-    """Makes the API server return these Nodes. Returns the mock that reads them."""
+def give_nodes(monkeypatch: pytest.MonkeyPatch) -> GiveNodes:
+    """A function that makes read_fleet() give these Nodes, and returns the mock of read_fleet()."""
 
-    def reads(*nodes: NodeSummary) -> MagicMock:
+    def give_nodes(*nodes: NodeSummary) -> MagicMock:
         double = MagicMock(return_value=Fleet(nodes))
         monkeypatch.setattr(source, "read_fleet", double)
         monkeypatch.setattr(source, "load_operators", lambda kubeconfig, context: (kubeconfig, context))
         return double
 
-    return reads
+    return give_nodes
 
 
 def several(name: str, label: str = "m5", **numbers: int) -> NodeSummary:
     return node(name, label_value=label, annotated={f"example.com/{key}": number for key, number in numbers.items()})
 
 
-def test_nodes_that_are_alike_have_one_document(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
-    double = reads(several("n1", dongle=4, seats=25_000), several("n2", dongle=4, seats=25_000))
+def test_nodes_that_are_alike_have_one_document(give_nodes: GiveNodes, capsys: pytest.CaptureFixture[str]) -> None:
+    double = give_nodes(several("n1", dongle=4, seats=25_000), several("n2", dongle=4, seats=25_000))
     assert run(["template", "--context", "prod", "aws", "--nodes", "-l", "pool=a"]) == 0
     assert double.call_args.args == ((None, "prod"),)
     assert double.call_args.kwargs == {
@@ -54,18 +54,18 @@ def test_nodes_that_are_alike_have_one_document(reads: Reads, capsys: pytest.Cap
     )
 
 
-def test_the_smallest_quantity_counts_with_a_warning(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_smallest_quantity_counts_with_a_warning(give_nodes: GiveNodes, capsys: pytest.CaptureFixture[str]) -> None:
     """The published number counts, because a kubelet may have set the capacity to 0 for a moment."""
     zeroed = node("n3", 5, capacity={DONGLE: 0})
-    reads(node("n1", 4), node("n2", 3), zeroed, node("n4", 3))
+    give_nodes(node("n1", 4), node("n2", 3), zeroed, node("n4", 3))
     assert run(["template", "aws", "--nodes"]) == 0
     captured = capsys.readouterr()
     assert yaml.safe_load(captured.out) == {AWS + DONGLE: "3"}
     assert captured.err == f"capacityd: {DONGLE} is 3 on n2, n4, but 4 on n1, 5 on n3\n"
 
 
-def test_a_resource_that_a_node_lacks_is_left_out(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
-    reads(several("n1", dongle=4, seats=1), several("n2", dongle=4), NodeSummary("bare", ready=True))
+def test_a_resource_that_a_node_lacks_is_left_out(give_nodes: GiveNodes, capsys: pytest.CaptureFixture[str]) -> None:
+    give_nodes(several("n1", dongle=4, seats=1), several("n2", dongle=4), NodeSummary("bare", ready=True))
     assert run(["template", "aws", "--nodes"]) == 4
     captured = capsys.readouterr()
     assert yaml.safe_load(captured.out) == {AWS + DONGLE: "4"}
@@ -75,17 +75,19 @@ def test_a_resource_that_a_node_lacks_is_left_out(reads: Reads, capsys: pytest.C
     ]
 
 
-def test_a_node_whose_annotation_cannot_be_read_is_left_out(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_node_whose_annotation_cannot_be_read_is_left_out(
+    give_nodes: GiveNodes, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The other Nodes decide, and the exit status shows that one was left out."""
-    reads(node("n1", 4), node("n2", None, annotation_error="it is not a JSON object"))
+    give_nodes(node("n1", 4), node("n2", None, annotation_error="it is not a JSON object"))
     assert run(["template", "aws", "--nodes"]) == 4
     captured = capsys.readouterr()
     assert yaml.safe_load(captured.out) == {AWS + DONGLE: "4"}
     assert "n2 is left out: the annotation capacityd/published can't be read: it is not a JSON object" in captured.err
 
 
-def test_each_group_has_a_document(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
-    reads(
+def test_each_group_has_a_document(give_nodes: GiveNodes, capsys: pytest.CaptureFixture[str]) -> None:
+    give_nodes(
         node("n1", 4),
         node("n2", 8, label_value="M6.x"),
         node("n3", 7, label_value="M6.x"),
@@ -107,8 +109,8 @@ def test_each_group_has_a_document(reads: Reads, capsys: pytest.CaptureFixture[s
     ]
 
 
-def test_given_instance_types_become_requirements(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
-    reads(node("n1", 4))
+def test_given_instance_types_become_requirements(give_nodes: GiveNodes, capsys: pytest.CaptureFixture[str]) -> None:
+    give_nodes(node("n1", 4))
     assert run(["template", "karpenter", "--nodes", "--instance-type", "m5", "--instance-type", "m6"]) == 0
     document = yaml.safe_load(capsys.readouterr().out)
     assert document["metadata"]["name"] == "capacityd"
@@ -117,8 +119,8 @@ def test_given_instance_types_become_requirements(reads: Reads, capsys: pytest.C
     ]
 
 
-def test_one_resource_of_several_can_be_chosen(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
-    reads(several("n1", dongle=4, seats=1), several("n2", dongle=4))
+def test_one_resource_of_several_can_be_chosen(give_nodes: GiveNodes, capsys: pytest.CaptureFixture[str]) -> None:
+    give_nodes(several("n1", dongle=4, seats=1), several("n2", dongle=4))
     assert run(["template", "cluster-api", "--nodes", "--resource", DONGLE]) == 0
     captured = capsys.readouterr()
     assert captured.err == ""
@@ -148,14 +150,14 @@ def test_one_resource_of_several_can_be_chosen(reads: Reads, capsys: pytest.Capt
     ],
 )
 def test_an_error_prints_no_document(
-    reads: Reads,
+    give_nodes: GiveNodes,
     capsys: pytest.CaptureFixture[str],
     arguments: list[str],
     nodes: list[NodeSummary],
     status: int,
     message: str,
 ) -> None:
-    reads(*nodes)
+    give_nodes(*nodes)
     assert run(["template", "--nodes", *arguments]) == status
     captured = capsys.readouterr()
     assert captured.out == ""

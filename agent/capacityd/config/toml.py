@@ -43,8 +43,8 @@ _MISTAKES = (
     (r"(?:^|\s)", r"(?://|/\*|;\s*\S)", "a comment starts with #"),
     ("", r";\s*(?:\n|$)", "remove the semicolon"),
     (r"^", r"\{\s*(?:\"|\n|$)", "a line starts with a key or a [table]; JSON is not valid"),
-    # A backslash before a character that begins no escape.
-    (r'"(?:[^"\\]|\\.)*\\[^btnfruUxe"\\]', "", r"write \\ for a backslash, or put the text in single quotes"),
+    # A backslash before a character that begins no escape, or an escape without its hexadecimal digits.
+    (r'"(?:[^"\\]|\\.)*\\[^btnfr"\\]', "", r"write \\ for a backslash, or put the text in single quotes"),
 )
 """Each mistake: a regular expression for the text directly before the position, another for the text directly after the
 position, and the remedy. str.format() inserts the groups of both expressions into the remedy."""

@@ -39,15 +39,19 @@ def _number(program: str, output: Output) -> int:
 
     Anybody may read the error's message, so it contains only the length of the output. The detail contains the output.
     """
-    error_text = f"standard error: {quoted(output.err)}" if output.err else ""
-    error_length = f"standard error: {length_text(output.err)}" if output.err else ""
     if output.status:
+        # Some programs, such as nvidia-smi, print their errors to standard output.
+        texts = {"standard output": output.out, "standard error": output.err}
+        lengths = "; ".join(f"{name}: {length_text(text)}" for name, text in texts.items() if text)
         raise ProgramFailed(
-            f"{program} {_how_it_ended(output.status)}; {error_length or 'no standard error'}", detail=error_text
+            f"{program} {_how_it_ended(output.status)}; {lengths or 'no output'}",
+            detail="; ".join(f"{name}: {quoted(text)}" for name, text in texts.items() if text),
         )
     try:
         return whole_number(output.out)
     except ValueError as e:
+        error_text = f"standard error: {quoted(output.err)}" if output.err else ""
+        error_length = f"standard error: {length_text(output.err)}" if output.err else ""
         message = "; ".join(filter(None, (f"{program} printed: {e}", error_length)))
         detail = "; ".join(filter(None, (f"it printed {quoted(output.out)}", error_text)))
         raise ProgramFailed(message, detail=detail) from e

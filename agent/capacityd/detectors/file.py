@@ -60,10 +60,12 @@ def _values_of(key: str, lines: Sequence[str]) -> list[str]:
     """The text behind the key in each line that begins with the key, such as "key 1", "key = 1" or "key: 1".
 
     The line "key two: 1" has another key. Such a line counts only if no line has this key, because it may report an
-    error, such as "key lost at 12:30". Then the file must not look like a file without the key.
+    error, such as "key lost at 12:30", or have another format, such as key{label="x"} 1. Then the file must not look
+    like a file without the key.
     """
     unambiguous = r"(?:\s*[=:]\s*|\s+(?=[^=:]*$))"  # "=", ":", or spaces in a line without "=" and ":"
-    for separator in (unambiguous, r"\s+"):
+    end_of_word = r"(?![\w.-])\s*"
+    for separator in (unambiguous, end_of_word):
         pair = re.compile(rf"\s*{re.escape(key)}{separator}(.*)")
         if found := [match[1] for line in lines if (match := pair.fullmatch(line))]:
             return found

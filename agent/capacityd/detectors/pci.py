@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from capacityd.model.host import Host, link_name, read_int, resolve_link
 from capacityd.schema.device import Device, DeviceDetector, DeviceKey
 from capacityd.schema.matchers import Value
-from capacityd.schema.mistakes import NO_PCI_DOMAIN, SEPARATED_BY_BAR
+from capacityd.schema.mistakes import LONG_PCI_DOMAIN, NO_PCI_DOMAIN, SEPARATED_BY_BAR
 from capacityd.schema.value_types import Amount, Flag, HexId, Text
 
 _DEVICES = "/sys/bus/pci/devices"
@@ -80,7 +80,7 @@ DETECTOR = DeviceDetector(
             "the driver; missing if the function has none",
         ),
         "address": DeviceKey(
-            Text(ignore_case=True, rejects=(NO_PCI_DOMAIN,)),
+            Text(ignore_case=True, rejects=(NO_PCI_DOMAIN, LONG_PCI_DOMAIN)),
             lambda _, device: device.name,
             "the address, such as 0000:3b:00.0",
         ),

@@ -80,13 +80,12 @@ def _online_folders(host: Host) -> list[str]:
 
 
 def _numbers_in_list(text: str) -> set[int]:
-    """The numbers in a list such as 0-3,8. Raises HostError."""
+    """The numbers in a list such as 0-3,8. Raises HostError, also for a list that ends with a comma: lxcfs cut it."""
     try:
         numbers: set[int] = set()
-        for part in text.split(","):
-            if part:
-                bounds = part.split("-")  # the first and the last number, or only one
-                numbers.update(range(int(bounds[0]), int(bounds[-1]) + 1))
+        for part in text.split(",") if text else ():
+            bounds = part.split("-")  # the first and the last number, or only one
+            numbers.update(range(int(bounds[0]), int(bounds[-1]) + 1))
         return numbers
     except ValueError as e:
         # Only the detail quotes the text, because no log contains a detail.

@@ -41,13 +41,21 @@ def why_not_started(program: str, code: int | None) -> str:
         start = first_line(program)
     except OSError:
         return ""
-    if code == errno.ENOENT:
-        if start.startswith(b"\x7fELF"):
-            return f"the dynamic loader that it needs does not exist (`{_command('file', program)}` names it)"
-        if start.endswith(b"\r\n"):
-            remedy = _command("sed", "-i", _REMOVE_CARRIAGE_RETURNS, program)
-            return f"its first line ends with a carriage return ({remedy})"
-        return "the interpreter in its first line does not exist" if start.startswith(b"#!") else ""
+    return _what_is_missing(program, start) if code == errno.ENOENT else _wrong_format(program, start)
+
+
+def _what_is_missing(program: str, start: bytes) -> str:
+    """Which file the kernel misses (ENOENT) to start an existing program; "" if unknown. start: the first line."""
+    if start.startswith(b"\x7fELF"):
+        return f"the dynamic loader that it needs does not exist (`{_command('file', program)}` names it)"
+    if start.endswith(b"\r\n"):
+        remedy = _command("sed", "-i", _REMOVE_CARRIAGE_RETURNS, program)
+        return f"its first line ends with a carriage return ({remedy})"
+    return "the interpreter in its first line does not exist" if start.startswith(b"#!") else ""
+
+
+def _wrong_format(program: str, start: bytes) -> str:
+    """Why the kernel does not know a program's format (ENOEXEC). start: the first line."""
     if not start:
         return "it is empty"
     if start.startswith(b"\x7fELF"):
@@ -55,6 +63,10 @@ def why_not_started(program: str, code: int | None) -> str:
     if start.startswith(_BYTE_ORDER_MARK):
         remedy = _command("sed", "-i", _REMOVE_BYTE_ORDER_MARK, program)
         return f"it begins with a byte order mark ({remedy})"
+    if b"\0" in start:
+        return "it is neither a text nor a binary of Linux"
+    if start.startswith(b"#!") and len(start) == _MAX_FIRST_LINE and not start.endswith(b"\n"):
+        return f"its first line is too long: the kernel reads {_MAX_FIRST_LINE} bytes of it"
     return 'it does not begin with "#!" and an interpreter, such as "#!/bin/sh"; only a shell runs it nevertheless'
 
 

@@ -35,6 +35,12 @@ def _wwn_of_lsblk(text: str) -> str:
     return f"0x{digits[1:]}" if has_type else f"0x{digits}"
 
 
+def _with_domain_of_the_kernel(address: str) -> str:
+    """Removes the zeros before the four digits of a PCI domain."""
+    domain, _, rest = address.partition(":")
+    return f"{domain.lstrip('0').zfill(4)}:{rest}"
+
+
 def _path_below_dev(text: str) -> str:
     # A link such as by-id/x is in a folder of /dev whose name depends on the device: disk, serial, …
     folder = "*/" if text.startswith("by-") else ""
@@ -87,3 +93,9 @@ WWN_IN_OTHER_FORMAT = Mistake(
 the ID before the name: 3 (NAA)."""
 NO_PCI_DOMAIN = Mistake("^[0-9a-fA-F]{1,3}:", lambda text: f'has no domain; write "0000:{text}"')
 """An address without the PCI domain. A domain has at least four digits, so fewer digits are a bus."""
+LONG_PCI_DOMAIN = Mistake(
+    "^0[0-9a-fA-F]{4,}:",
+    lambda text: f'has zeros before the domain, as nvidia-smi prints it; write "{_with_domain_of_the_kernel(text)}"',
+)
+"""An address whose domain has more than four digits and begins with 0. The kernel writes at least four digits, and no
+zeros before them."""

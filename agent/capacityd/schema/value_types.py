@@ -72,7 +72,7 @@ class HexId:
     digits: int
     """The number of digits of a complete ID."""
     prefix_matches: bool = False
-    """Whether fewer digits match every ID that begins with them (PCI and USB classes)."""
+    """Whether fewer pairs of digits match every ID that begins with them (PCI and USB classes)."""
 
     def parse(self, raw: object) -> tuple[Matcher, ...]:
         items = raw if isinstance(raw, list) else [raw]
@@ -88,7 +88,7 @@ class HexId:
     def _matcher(self, written: str) -> Matcher:
         """The matcher for an ID, the beginning of an ID, or a glob. Raises ValueError. written: the text in TOML."""
         text = written.lower().removeprefix("0x")
-        number = f"{'at most ' if self.prefix_matches else ''}{self.digits} hexadecimal digits"
+        number = f"{'2, 4 or ' if self.prefix_matches else ''}{self.digits} hexadecimal digits"
         if ":" in text:
             raise ValueError(f'"{written}" must be one ID of {number}; write a second one as a separate key')
         check_glob(text)
@@ -100,9 +100,10 @@ class HexId:
             raise ValueError(f'"{written}" must be {number}')
         if len(text) == self.digits:
             return GlobMatcher(text, ignore_case=True)
-        if self.prefix_matches:
+        complete = len(text) + len(text) % 2 if self.prefix_matches else self.digits
+        if len(text) == complete:
             return GlobMatcher(f"{text}*", ignore_case=True)
-        raise ValueError(f'"{written}" must be {number}; did you mean "{text.zfill(self.digits)}"?')
+        raise ValueError(f'"{written}" must be {number}; did you mean "{text.zfill(complete)}"?')
 
 
 @dataclass(frozen=True, slots=True)

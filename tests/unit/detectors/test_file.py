@@ -70,6 +70,8 @@ lost at 12:30
 model\t: 23
 model name\t: fast
 export users=9
+used{server="a"} 5
+used{server="b"} 7
 """
 
 
@@ -84,6 +86,7 @@ export users=9
         ("max processes", 3),
         ("model", 23),
         ("export users", 9),
+        ('used{server="b"}', 7),
     ],
 )
 def test_the_amount_is_the_number_behind_the_key(tmp_path: Path, key: str, number: int) -> None:
@@ -114,6 +117,7 @@ def test_a_file_that_is_no_text_may_have_the_key(tmp_path: Path, raw: bytes) -> 
     [
         ("twice", "/capacity has twice 2 times"),
         ("lost", "/capacity lost: not a whole number from 0 up (8 characters)"),
+        ("used", "/capacity has used 2 times"),
         ("none", "/capacity none: not a whole number from 0 up (3 characters)"),
         ("max", "/capacity max: not a whole number from 0 up (13 characters)"),
     ],

@@ -25,11 +25,13 @@ NO_LOADER = BINARY.replace(b"/lib64/ld-", b"/lib64/xx-").replace(b"/lib/ld-", b"
         (b"!#/bin/sh\necho 4\n", 'it does not begin with "#!" and an interpreter'),
         (b"\n#!/bin/sh\necho 4\n", 'it does not begin with "#!" and an interpreter'),
         (b"\xef\xbb\xbf#!/bin/sh\necho 4\n", "it begins with a byte order mark"),
+        (b"#!/" + b"x" * 254 + b"\necho 4\n", "its first line is too long: the kernel reads 256 bytes of it"),
+        (b"\xcf\xfa\xed\xfe\x0c\0\0\1\0\0\0\0", "it is neither a text nor a binary of Linux"),
         (b"", "it is empty"),
         (BINARY[:18] + b"\xff\xfe" + BINARY[20:], "it is a binary for another architecture than"),
         (NO_LOADER, "the dynamic loader that it needs does not exist"),
     ],
-    ids=["no #!", "no !", "exchanged", "empty line first", "BOM", "empty", "architecture", "loader"],
+    ids=["no #!", "no !", "exchanged", "empty line first", "BOM", "long", "Mach-O", "empty", "architecture", "loader"],
 )
 def test_a_reported_program_that_does_not_start(tmp_path: Path, content: bytes, reason: str) -> None:
     program = tmp_path / "program"

@@ -16,6 +16,8 @@ ADVICE = {
     "node_exporter in a container": ("docs/monitoring.md", "--collector.textfile.directory=/host/root/"),
     "several clusters": ("docs/monitoring.md", "`--context` becomes a label"),
     "tags of managed node groups": ("docs/pods.md", "eks:DescribeNodegroup"),
+    "a program that uses libusb": ("docs/hardware.md", "libusb takes a device from its driver"),
+    "a 32-bit program in the sandbox": ("docs/files-and-programs.md", "`SystemCallArchitectures=native x86`"),
     "a certificate in kubelet.conf": ("docs/troubleshooting.md", "kubelet-client-current.pem"),
 }
 

@@ -166,6 +166,7 @@ TOPOLOGY = f"{CPUS}/cpu1/topology"
         (["cores"], errors({f"{TOPOLOGY}/core_cpus_list": "EIO"}), "could not be read"),
         (["cores", "sockets"], cpus("0-2", core_cpus_list=". . ."), "processors changed while they were read"),
         (["cores", "sockets"], files({f"{CPUS}/online": "some\n"}), "not a list of processors"),
+        (["cores", "sockets"], files({f"{CPUS}/online": "0,\n"}), "not a list of processors"),
     ],
 )
 def test_an_unreadable_measure_makes_no_other_measure_unknown(

@@ -50,6 +50,8 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Case:
+    """A server, and whether client-go accepts it."""
+
     make: Callable[[Maker], Server]
     accepted: bool
     differs: str = ""
@@ -87,9 +89,11 @@ class Maker:
         return issued
 
     def root(self, subject: str = "/CN=root", extensions: str = CA + IDENTIFIERS, days: int = 2) -> Issued:
+        """Issues the self-signed certificate of an authority."""
         return self.issue(subject, extensions, days=days)
 
     def leaf(self, signer: Issued, extensions: str = SERVER + LOOPBACK + IDENTIFIERS, subject: str = "/CN=x") -> Issued:
+        """Issues the certificate of a server."""
         return self.issue(subject, extensions, signer)
 
 
@@ -100,6 +104,7 @@ def _openssl(*arguments: str | Path) -> str:
 
 
 def server(certificates: Issued | Sequence[Issued], authority: str, **cluster: str) -> Server:
+    """A server with this certificate or chain, and a kubeconfig with this authority."""
     chain = [certificates] if isinstance(certificates, Issued) else certificates
     return Server(chain[0].key, chain, authority, {key.replace("_", "-"): value for key, value in cluster.items()})
 
@@ -123,16 +128,19 @@ def _authorities(m: Maker, order: Callable[[Issued, Issued], Sequence[Issued]], 
 
 
 def _intermediates(m: Maker) -> tuple[Issued, Issued, Issued]:
+    """A root, an intermediate authority, and the certificate of a server that the intermediate has signed."""
     root = m.root()
     intermediate = m.issue("/CN=intermediate", CA + IDENTIFIERS, root)
     return root, intermediate, m.leaf(intermediate)
 
 
 def _three(m: Maker, choose: Callable[[Issued, Issued, Issued], tuple[Sequence[Issued], str]]) -> Server:
+    """A server with an intermediate authority. choose: returns the presented chain and the kubeconfig's authority."""
     return server(*choose(*_intermediates(m)))
 
 
 def _weak(m: Maker, key: Sequence[str] = _P256, digest: str = "sha256") -> Server:
+    """A server whose certificate has this kind of key and this digest."""
     root = m.root()
     return server(m.issue("/CN=x", SERVER + LOOPBACK + IDENTIFIERS, root, digest=digest, key=key), root.pem)
 
@@ -151,6 +159,7 @@ def _expired_intermediate(m: Maker) -> Server:
 
 
 def _path_too_long(m: Maker) -> Server:
+    """A server with an intermediate authority, although its root allows none (pathlen:0)."""
     root = m.root(extensions="basicConstraints = CA:true,pathlen:0")
     intermediate = m.issue("/CN=intermediate", CA + IDENTIFIERS, root)
     return server([m.leaf(intermediate), intermediate], root.pem)
@@ -170,6 +179,7 @@ def _from(m: Maker, extensions: str) -> Server:
 _SELF_SIGNED = "OpenSSL takes no authority that may only sign as a server; openssl makes one that may do both"
 _DAMAGED = "OpenSSL refuses a text with a damaged block; no tool writes one"
 _LABEL = "OpenSSL takes the block's other labels"
+# In the functions, r is a root, i an intermediate authority, a an old authority, and b the new one.
 CASES: Mapping[str, Case] = {
     "usual": Case(lambda m: _authority(m, lambda pem: pem), True),
     "another authority": Case(lambda m: server(m.leaf(m.root()), m.root().pem), False),
@@ -313,6 +323,7 @@ CASES: Mapping[str, Case] = {
 
 
 def _one_line(pem: str) -> str:
+    """The certificate with its base64 in one line."""
     first, *lines, last = pem.strip().split("\n")
     return f"{first}\n{''.join(lines)}\n{last}\n"
 

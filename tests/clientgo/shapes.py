@@ -28,8 +28,10 @@ users:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """read: the server and the token that client-go reads, or None if it fails. differs: why only one of both reads it,
-    client-go or capacityd; "" if both do, or none."""
+    """A kubeconfig. read: the server and the token that client-go reads (None: client-go refuses the file).
+
+    differs: why only one of client-go and capacityd reads the file. "": both do, or neither does.
+    """
 
     text: str
     read: tuple[str, str] | None = (SERVER, "t")
@@ -51,10 +53,12 @@ def _named(name: str, *, read: bool = True, differs: str = "") -> Shape:
 
 
 def _token(token: str, read: str | None, *, differs: str = "") -> Shape:
+    """A kubeconfig with this YAML as the token. read: the token that client-go reads."""
     return Shape(_USUAL.replace("token: t", f"token: {token}"), None if read is None else (SERVER, read), differs)
 
 
 def _server(server: str, read: str | None, *, differs: str = "") -> Shape:
+    """A kubeconfig with this YAML as the server. read: the server that client-go reads."""
     return Shape(_USUAL.replace(SERVER, server), None if read is None else (read, "t"), differs)
 
 
@@ -70,6 +74,7 @@ _FLOW = (
     f"clusters: [{{name: k, cluster: {{server: '{SERVER}'}}}}]\n"
     "users: [{name: u, user: {token: t}}]\n"
 )
+# Reasons for differences.
 _NUMBER = "capacityd reads numbers as text, so that no name is refused for its form"
 _ESCAPE = "PyYAML knows an escape that the YAML of client-go does not"
 _FIRST = "capacityd takes the first one"

@@ -72,7 +72,7 @@ def parsed(path: Path) -> dict[str, Any]:
 
 @cache
 def needs() -> dict[str, str]:
-    """The resources that users want to publish, in the order of needs.toml: name -> the lines of its table."""
+    """The resources that users want to publish, each with the lines of its table, in the order of needs.toml."""
     return {name: need["toml"] for name, need in parsed(HERE / "needs.toml").items()}
 
 
@@ -95,7 +95,7 @@ def resources(folder: Path) -> dict[str, Resource]:
 
 
 def toml() -> str:
-    """Returns one configuration with all needs."""
+    """A configuration with all needs."""
     return "\n".join(f'[resources."example.com/{name}"]\n{lines}' for name, lines in needs().items())
 
 
@@ -136,17 +136,18 @@ def unlike(machine: str, detector: str, expected: Sequence[Values]) -> list[str]
     left = [(device.name, {key: _value(machine, known, device, key) for key in keys}) for device in devices]
     missing = []
     for values in expected:
-        fitting = next(
-            (devices for devices in left if all(_fits(known, k, v, devices[1][k]) for k, v in values.items())), None
-        )
-        if fitting is None:
-            missing.append(f"there is no {dict(values)}")
+        fitting = [
+            (name, found) for name, found in left if all(_fits(known, key, values[key], found[key]) for key in values)
+        ]
+        if fitting:
+            left.remove(fitting[0])
         else:
-            left.remove(fitting)
+            missing.append(f"there is no {dict(values)}")
     return missing + [f"there is {name}: {values}" for name, values in left]
 
 
 def _value(machine: str, detector: DeviceDetector, device: Any, key: str) -> Any:
+    """The value of a device's key, or the error."""
     try:
         return value_of(host(machine), detector, device, key)
     except HostError as e:
@@ -154,6 +155,7 @@ def _value(machine: str, detector: DeviceDetector, device: Any, key: str) -> Any
 
 
 def _fits(detector: DeviceDetector, key: str, wanted: object, value: Any) -> bool:
+    """Whether a value (or an error) is the wanted one, which is written as in a configuration."""
     if wanted == UNKNOWN or isinstance(value, HostError):
         return wanted == UNKNOWN and isinstance(value, HostError)
     kind = detector.keys[key].kind if key in detector.keys else Text()

@@ -65,7 +65,7 @@ _NAMED_LINKS = ("subsystem", "device", "driver", "physfn", "master")
 
 
 class TreeHost(LiveHost):
-    """The recorded machine as files. asked: the paths in /sys that a detector read."""
+    """The recorded machine as files. asked: the paths in /sys that a detector has read."""
 
     def __init__(self, recording: Recording) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class TreeHost(LiveHost):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A path that a detector reads. kind: file, folder or link."""
+    """A path that a detector reads. kind: "file", "folder" or "link"."""
 
     kind: str
     path: str
@@ -182,6 +182,7 @@ class Machine:
             self.outcomes.append(outcome(self._traced(number, partial(read_resource, one, self.host, "n"))))
 
     def _traced(self, user: str | int, ask: Callable[[], Any]) -> Any:
+        """Calls a function, and notes the places that it reads. Returns its result."""
         self.host.asked.clear()
         answer = ask()
         for place in places(self.host.asked):
@@ -189,11 +190,11 @@ class Machine:
         return answer
 
     def every(self) -> list[Place]:
-        """Returns every place that a detector reads."""
+        """All places that a detector reads."""
         return sorted(self.users, key=lambda place: (place.path, place.kind))
 
     def sample(self, seed: int) -> list[Place]:
-        """Returns one place of each sort. Places of a sort have the same name and the same detectors."""
+        """One place of each sort. Places of a sort have the same name, and the same detectors read them."""
         sorts: dict[tuple[object, ...], list[Place]] = {}
         for place in self.every():
             parent, _, name = place.path.rpartition("/")
@@ -207,7 +208,7 @@ class Machine:
         return chosen_places
 
     def wrong(self, place: Place, fault: str) -> list[str]:
-        """The values that are wrong while this place is unreadable, or that a recording repeats differently."""
+        """The values that are wrong while this place is unreadable, or that differ on a recording made meanwhile."""
         with unreadable(place.path, fault):
             users = set().union(
                 *(users for p, users in self.users.items() if f"{p.path}/".startswith(f"{place.path}/"))

@@ -6,7 +6,7 @@ import pytest
 
 from tests import ROOT
 
-ADVICE = {
+ADVICE = {  # the page, and texts that it must contain
     "a lock of apt in a build": ("docs/install.md", "cloud-init status --wait", "After=apt-daily.service"),
     "a check of a playbook": ("docs/install.md", "when: not ansible_check_mode"),
     "the rules of kube-prometheus-stack": (

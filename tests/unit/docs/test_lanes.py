@@ -30,9 +30,9 @@ def test_fails_once():
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs a lane with a tool and three tests. Returns the exit status and the printed lines."""
+    """A function that runs a lane with a tool and three tests, and returns the exit status and the printed lines."""
     (tmp_path / "test_three.py").write_text(_TESTS)
-    # The temporary folder takes the files that the tests leave.
+    # pytest runs in the temporary folder, because the tests leave files in their current folder.
     pytest_there = ("env", "-C", str(tmp_path), sys.executable, "-m", "pytest", "-q")
 
     def ran(*options: str, missing: str | None = None, tool: str = "true") -> tuple[int, list[str]]:

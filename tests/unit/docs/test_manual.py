@@ -34,7 +34,7 @@ WORDS = {
     "capacityd.toml.5": (*RESOURCE_KEYS, *WHEN_KEYS, *detector_names(), *SETTINGS_TABLES),
     "kubectl-capacityd.1": ("fleet", "template"),
 }
-"""Page of the manual -> words that begin a line there."""
+"""Words that must begin a line in each page of the manual."""
 
 
 @cache
@@ -111,7 +111,7 @@ def test_the_reference_knows_every_key_of_the_json(
     assert keys - documented == set()
 
 
-SHELLS = {
+SHELLS = {  # the command, the file of the completion, and the shell command that loads it
     "bash": (["bash", "--norc", "--noprofile", "-i"], "capacityd.bash", "source {file}"),
     "zsh": (
         ["zsh", "-f", "-i"],
@@ -123,7 +123,7 @@ SHELLS = {
 
 @contextmanager
 def shell(name: str, folder: Path) -> Iterator[int]:
-    """Yields the terminal of an interactive shell with the completion. In it, capacityd only prints its arguments."""
+    """Runs an interactive shell with the completion, and yields its terminal. capacityd only prints its arguments."""
     command, file, load_it = SHELLS[name]
     (folder / file).write_text(made(file))
     pid, terminal = pty.fork()
@@ -141,7 +141,7 @@ def shell(name: str, folder: Path) -> Iterator[int]:
 
 
 def output_until(terminal: int, awaited: str) -> str:
-    """The terminal's output up to the pattern."""
+    """Reads the terminal's output until it contains this pattern."""
     shown, end = "", time.monotonic() + PATIENCE
     while not re.search(awaited, shown):
         assert time.monotonic() < end, shown

@@ -112,7 +112,7 @@ def working() -> Recording:
 
 
 def numbers() -> Recording:
-    """Numbers in files: how many confidential VMs the processor can run."""
+    """A machine with a file that contains how many confidential VMs the processor can run."""
     capacity = {"/sys/fs/cgroup/misc.capacity": "tdx 31\nsev 10\nsev_es 5\n"}
     return merge(bare(), files(capacity))
 

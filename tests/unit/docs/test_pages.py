@@ -97,7 +97,7 @@ def test_shell_commands_are_well_formed_and_ours_exist(block: Block) -> None:
 
 
 def _end(words: list[str]) -> int:
-    """The number of the program's arguments."""
+    """The number of words after the first one that are the program's arguments."""
     return next((n for n, word in enumerate(words[1:]) if word in ("|", ">", ">>", "2>", "&&", "||", ";")), len(words))
 
 

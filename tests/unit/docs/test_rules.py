@@ -16,6 +16,7 @@ FOLDER = ROOT / "conf/prometheus"
 
 
 def alerts() -> list[dict[str, Any]]:
+    """The rules of the example alerts."""
     groups = yaml.safe_load((FOLDER / "capacityd-rules.yaml").read_text())["groups"]
     return [rule for group in groups for rule in group["rules"]]
 

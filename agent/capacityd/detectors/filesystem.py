@@ -6,12 +6,13 @@ if the server of a network file system does not respond.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from typing import cast
 
 from capacityd.host.automounts import automount
+from capacityd.host.block_devices import block_device_path, bottom_devices
 from capacityd.host.filesystems import Filesystem, filesystems
 from capacityd.host.system_disks import is_of_system, system_filesystems
 from capacityd.linux.filesystem_types import KINDS, has_device, kind_of
@@ -28,9 +29,9 @@ from capacityd.schema.value_types import Amount, Choice, Flag, Text
 
 _PSEUDO_FOLDERS = ("/proc", "/sys")
 """Folders in which only interfaces of the kernel are mounted."""
-_NO_DISK = re.compile("/(?:block|dev)/(loop|z?ram)[0-9]+")
-"""Matches the path in /sys, or the node, of a block device in a file or in memory. Its bytes already count elsewhere:
-in the file's file system, or as memory."""
+_NO_DISK: Mapping[str, str] = {"loop": "image", "ram": "memory", "zram": "memory"}
+"""Name, without its number, of a block device in a file or in memory -> the kind of a file system on it. Its bytes
+already count elsewhere: in the file's file system, or as memory."""
 
 
 def find(host: Host) -> Iterator[Device]:
@@ -50,9 +51,8 @@ def _mounted(host: Host, filesystem: Filesystem, read_system_filesystems: Callab
     """The device of a mounted file system. The device's details are the Filesystem."""
     partition = host.resolve(f"/sys/dev/block/{filesystem.number}")  # None: not on a block device
     kind = kind_of(filesystem.type, on_device=has_device(filesystem.number))
-    # /sys has no partition for a file system of type btrfs or bcachefs, but the source names a partition.
-    if kind == "local" and (device := _NO_DISK.search(partition or filesystem.source)):
-        kind = "image" if device[1] == "loop" else "memory"
+    if kind == "local":
+        kind = _kind_by_devices(host, filesystem, partition)
     points = tuple(map(printable, filesystem.points))
     return Device(
         path=partition or MOUNT_TABLE,  # without a partition, only the mount table shows that the file system exists
@@ -67,6 +67,22 @@ def _mounted(host: Host, filesystem: Filesystem, read_system_filesystems: Callab
         },
         details=filesystem,
     )
+
+
+def _kind_by_devices(host: Host, filesystem: Filesystem, partition: str | None) -> str:
+    """The kind of a file system of the kind "local", according to the devices below it, such as loop0 below LUKS.
+
+    partition: the path in /sys of its block device. None for btrfs and bcachefs, whose source names a device.
+    """
+    if partition is None and not filesystem.source.startswith("/dev/"):
+        return "local"  # ZFS, or a flash chip
+    source, _, _ = filesystem.source.partition(":")  # the source of bcachefs may be all of its devices
+    try:
+        devices = [*bottom_devices(host, partition or block_device_path(host, source))]
+    except HostError:
+        return "local"
+    kinds = {_NO_DISK.get(os.path.basename(device).rstrip("0123456789"), "local") for device in devices}
+    return kinds.pop() if len(kinds) == 1 else "local"
 
 
 def _unmounted(host: Host, point: str, *, source: str) -> Device:

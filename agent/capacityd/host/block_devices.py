@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
 
 _BLOCKS = "/sys/class/block"
-_VIRTUAL = re.compile("/sys/devices/(virtual/(?!nvme-)|pseudo_|tcm_loop_|vdpa)")
+_VIRTUAL = re.compile("/sys/devices/(virtual/(?!nvme-|net/)|pseudo_|tcm_loop_|vdpa)")
 """The beginning of the paths in /sys of block devices that software makes:
 
 - virtual/: devices whose driver sets no parent device, and virtio disks of programs (VDUSE)
@@ -17,8 +18,11 @@ _VIRTUAL = re.compile("/sys/devices/(virtual/(?!nvme-)|pseudo_|tcm_loop_|vdpa)")
 - tcm_loop_: SCSI disks that show disks and files of this machine (drivers/target/loopback)
 - vdpa: simulated virtio disks (vdpa_sim)
 
-The pattern does not match NVMe disks, although the paths of some begin with virtual/: with virtual/nvme-subsystem if a
-disk may have several paths, and with virtual/nvme-fabrics if it is attached over a network.
+The pattern does not match two kinds of disks, although the paths of some begin with virtual/:
+
+- NVMe disks: with virtual/nvme-subsystem if a disk may have several paths, and with virtual/nvme-fabrics if it is
+  attached over a network
+- disks that are attached by FCoE over a VLAN: with virtual/net
 """
 _SOFTWARE = ("dm-", "loop", "md", "ram", "zram")
 """Prefixes of names of block devices that software makes. No disk has a name with these prefixes."""
@@ -63,6 +67,29 @@ def block_device_path(host: Host, node: str) -> str:
     )
     if path is None:
         raise HostError(f"/sys knows no block device {node}")
+    return path
+
+
+def bottom_devices(host: Host, block: str) -> Iterator[str]:
+    """Yields the devices at the bottom of a stack of block devices (dm, md, bcache): disks, loop devices, zram, ….
+
+    A partition counts as its whole device. block: the path in /sys without links, as are the yielded paths. Raises
+    HostError.
+    """
+    is_partition = host.text(f"{block}/partition") is not None
+    whole = os.path.dirname(block) if is_partition else block
+    lower_names = host.listdir(f"{whole}/slaves")
+    if not lower_names:
+        yield whole
+    for lower in lower_names:
+        yield from bottom_devices(host, link_target(host, f"{whole}/slaves/{lower}"))
+
+
+def link_target(host: Host, link: str) -> str:
+    """The path of a link's target. Raises HostError if the link is dangling."""
+    path = host.resolve(link)
+    if path is None:
+        raise HostError(f"{link} is a dangling link")
     return path
 
 

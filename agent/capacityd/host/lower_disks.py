@@ -27,7 +27,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 from capacityd.host.automounts import automount
-from capacityd.host.block_devices import block_device_path, disk_of_area, is_virtual
+from capacityd.host.block_devices import block_device_path, bottom_devices, disk_of_area, is_virtual, link_target
 from capacityd.host.regular_file import MAX_ATTRIBUTE_BYTES
 from capacityd.linux.filesystem_types import Backing, backing, has_device
 from capacityd.linux.mountinfo import Mount, MountTree
@@ -139,7 +139,7 @@ class LowerDisks:
         for links in self._links_to_devices():
             # A link may be dangling if another file system has lost a device.
             if not devices.isdisjoint(map(self._host.resolve, links)):
-                devices |= {self._target(link) for link in links}
+                devices |= {link_target(self._host, link) for link in links}
                 break  # no device belongs to a second file system
         for block in sorted(devices):
             yield from self._of_block(block, above)
@@ -208,34 +208,25 @@ class LowerDisks:
 
     def _of_block(self, block: str, above: Collection[str]) -> Iterator[str]:
         """The disks below a block device. block: its path in /sys."""
-        if block in above:
-            return  # a cycle: this search has come through the device
-        above = (*above, block)
-        is_partition = self._host.text(f"{block}/partition") is not None
-        whole = os.path.dirname(block) if is_partition else block
-        lower_names = self._host.listdir(f"{whole}/slaves")
-        for lower in lower_names:
-            yield from self._of_block(self._target(f"{whole}/slaves/{lower}"), above)
-        name = os.path.basename(whole)
+        for bottom in bottom_devices(self._host, block):
+            if bottom not in above:  # otherwise a cycle: this search has come through the device
+                yield from self._of_bottom(bottom, (*above, bottom))
+
+    def _of_bottom(self, block: str, above: Collection[str]) -> Iterator[str]:
+        """The disks below a block device without slaves."""
+        name = os.path.basename(block)
         kind = name.partition("!")[0].rstrip("0123456789")  # loop7 -> loop, cciss!c0d0 -> cciss
-        if lower_names or kind in _NAMES_WITHOUT_DISK:
+        if kind in _NAMES_WITHOUT_DISK:
             return
         if kind == "loop":
             # raw(), because text() would make the path printable.
-            path = self._host.raw(f"{whole}/loop/backing_file", MAX_ATTRIBUTE_BYTES).removesuffix("\n")
+            path = self._host.raw(f"{block}/loop/backing_file", MAX_ATTRIBUTE_BYTES).removesuffix("\n")
             yield from self._of_existing(path, above)
         elif kind == "zram":
-            node = self._host.text(f"{whole}/backing_dev")
+            node = self._host.text(f"{block}/backing_dev")
             if node and node != "none":
                 yield from self.of_node(node, above)
-        elif is_virtual(name, whole):
+        elif is_virtual(name, block):
             raise HostError(f"the devices below {name} are unknown")  # drbd, ublk, zd (ZFS)
         else:
             yield disk_of_area(name)
-
-    def _target(self, link: str) -> str:
-        """The path of a link's target. Raises HostError if the link is dangling."""
-        path = self._host.resolve(link)
-        if path is None:
-            raise HostError(f"{link} is a dangling link")
-        return path

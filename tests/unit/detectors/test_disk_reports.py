@@ -9,6 +9,7 @@ from tests.support.readings import counted, outcome, read, table
 
 UFS = "/sys/devices/platform/soc@0/1d84000.ufshc/host0/target0:0:0/0:0:0:{0}"
 FC = "/sys/devices/pci0000:3b/0000:3b:00.0/host{0}/rport-{0}:0-0/target{0}:0:0/{0}:0:0:30"
+FCOE = "/sys/devices/virtual/net/eth4.101-fcoe/ctlr_0/host8/rport-8:0-0/target8:0:0/8:0:0:0"
 RAID = "/sys/devices/pci0000:3b/0000:3b:00.0/host0/target0:2:0/0:2:0:0"
 DEBUG = "/sys/devices/pseudo_0/adapter0/host2/target2:0:0/2:0:0:0"
 LOOPBACK = "/sys/devices/tcm_loop_0/tcm_loop_adapter_0/host3/target3:0:1/3:0:1:0"
@@ -95,6 +96,7 @@ HARDWARE = {  # the machine's block devices, and the disks that count
         "sdy",
     ),
     "twice": (twice(), "sda"),
+    "fcoe": ([disk("sdb", FCOE)], "sdb"),
     "rbd": ([stacked("rbd0", number="252:0"), disk("rbd1", "/sys/devices/rbd/1", number="252:16")], ""),
     "namespaces": ([namespace(0, 1, "eui.00a1"), namespace(0, 2, "eui.00a2")], "nvme0n1 nvme0n2"),
     "two-controllers": ([namespace(4, 18, "eui.00a1"), namespace(6, 2, "eui.00a1")], "nvme4n18"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.machines import Recording, errors, files, machine, merge, mount_table, stacked
+from tests.support.machines import Recording, disk, errors, files, machine, merge, mount_table, stacked
 from tests.support.readings import counted, outcome, quantity, read, values
 
 ROOT = "8:2 / / ext4 /dev/sda2 rw"
@@ -166,14 +166,19 @@ def test_reported_local_file_systems_count(lines: tuple[str, ...], points: str) 
         ("252:0 / /x ext4 /dev/disk/by-label/log rw", "memory"),  # zram
         ("7:0 / /x ext4 /dev/loop0 rw", "image"),
         ("7:1 / /x squashfs /dev/loop0p1 ro", "image"),
-        ("0:51 / /x btrfs /dev/loop3 rw", "image"),
+        ("0:51 / /x btrfs /dev/loop0 rw", "image"),
+        ("0:51 / /x btrfs /dev/mapper/home rw", "image"),  # LUKS in a file: systemd-homed
+        ("253:0 / /x ext4 /dev/mapper/home rw", "image"),
+        ("253:1 / /x ext4 /dev/mapper/vg-data rw", "local"),  # LVM on a disk and a file
         ("0:52 / /x zfs pool/loop0 rw", "local"),
         ("1:0 / /x ext2 /dev/ram0 rw", "memory"),
     ],
 )
 def test_a_file_system_in_memory_or_in_a_file_is_not_on_a_further_disk(line: str, kind: str) -> None:
-    devices = (stacked("zram0", number="252:0"), stacked("loop0", number="7:0", partitions=["loop0p1"]))
-    host = machine(mount_table(ROOT, line), *devices, stacked("ram0", number="1:0"))
+    devices = (stacked("zram0", number="252:0"), stacked("loop0", number="7:0", partitions=["loop0p1"]), disk())
+    home = stacked("dm-0", ["loop0p1"], "253:0", dm=("home", "CRYPT-LUKS2-home"))
+    data = stacked("dm-1", ["sda", "loop0"], "253:1", dm=("vg-data", "LVM-data"))
+    host = machine(mount_table(ROOT, line), *devices, home, data, stacked("ram0", number="1:0"))
     assert values(host, "filesystem", "kind") == {"/": "local", "/x": kind}
 
 

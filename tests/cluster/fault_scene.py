@@ -67,11 +67,13 @@ class Scene:
         self.note(name)
 
     def has_node(self) -> bool:
-        return any(n["metadata"]["name"] == self.node for n in self.cluster.admin.get("/api/v1/nodes")["items"])
+        """Whether the Node exists."""
+        nodes = self.cluster.admin.get("/api/v1/nodes")["items"]
+        return any(node["metadata"]["name"] == self.node for node in nodes)
 
 
 def write_number(folder: Path, number: int) -> None:
-    """Replaces the file in one step."""
+    """Writes the number into the file `number` of this folder, in one step."""
     new = folder / "new"
     new.write_text(str(number))
     new.rename(folder / "number")
@@ -183,6 +185,7 @@ def source_too_old(scene: Scene) -> Iterator[None]:
 
 
 def refresh(scene: Scene) -> None:
+    """Makes the file of FRESH new."""
     os.utime(scene.service.folder / "fresh" / "number")
 
 
@@ -225,6 +228,7 @@ FAULTS: Mapping[str, Fault] = {
 
 
 def resources(folder: Path, fresh: bool = False) -> str:
+    """The configuration, in TOML. fresh: whether it contains FRESH."""
     lines = [DONGLES]
     for name, more in ((SEATS, ""), (POOL, ""), *([(FRESH, f', max_age = "{MAX_AGE:.0f}s"')] if fresh else [])):
         path = folder / name.partition("/")[2] / "number"
@@ -236,18 +240,18 @@ def resources(folder: Path, fresh: bool = False) -> str:
 def prepared_scene(cluster: Cluster, kinds: Collection[str]) -> Iterator[Scene]:
     """A scene with what these kinds of faults need. The service has published all, and the condition is True."""
     with ExitStack() as stack:
-        beside = stack.enter_context(kubelet(cluster)) if "runtime" in kinds else None
-        if beside:
-            beside.start()
-        name = beside.name if beside else create_node(cluster)
+        nodes_kubelet = stack.enter_context(kubelet(cluster)) if "runtime" in kinds else None
+        if nodes_kubelet:
+            nodes_kubelet.start()
+        name = nodes_kubelet.name if nodes_kubelet else create_node(cluster)
         hook = stack.enter_context(webhook(cluster, name)) if {"webhook", "condition"} & set(kinds) else None
-        around = beside.inside([]) if beside else ()
+        around = nodes_kubelet.inside([]) if nodes_kubelet else ()
         s = stack.enter_context(service(cluster, usb_device("1-1"), usb_device("1-2"), node=name, around=around))
-        made = Scene(cluster, s, beside, hook)
+        made = Scene(cluster, s, nodes_kubelet, hook)
         _prepare(made, fresh="max_age" in kinds)
         if "inotify" in kinds:
-            private = ["unshare", "--user", "--map-root-user"]
-            s.command = [*private, *capacityd(), "run", "--config", s.config]
+            own_limits = ["unshare", "--user", "--map-root-user"]
+            s.command = [*own_limits, *capacityd(), "run", "--config", s.config]
         made.note(*made.numbers)
         with _refreshing(made):
             s.start()

@@ -58,6 +58,7 @@ def run(kubeconfig: Path, *arguments: str, status: int, python: Path = CLIENT) -
 
 
 def stamp(age: float) -> str:
+    """The time this many seconds ago, as in a Node."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - age))
 
 
@@ -103,14 +104,15 @@ class Nodes:
         }
         text = {key: str(number) for key, number in capacity.items()}
         record = json.dumps(capacity if published is None else published)
+        status: dict[str, Any] = {"conditions": [kubelet]}
+        if not bare:
+            status = {"conditions": [kubelet, ours], "allocatable": {**BASE_CAPACITY, **text}}
         self._cluster.create_node(
             name,
             capacity={} if bare else text,
             labels={**self._labels, INSTANCE_TYPE: instance},
             annotations={} if bare else {ANNOTATION: record, CONFIGURATION_ANNOTATION: configuration},
-            status={"conditions": [kubelet]}
-            if bare
-            else {"conditions": [kubelet, ours], "allocatable": {**BASE_CAPACITY, **text}},
+            status=status,
         )
 
     def create_pod(self, requests: Mapping[str, int], node: str = "", **spec: Any) -> str:
@@ -125,6 +127,7 @@ class Nodes:
 
 @pytest.fixture
 def nodes(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Nodes]:
+    """The Nodes of this test, which are deleted at its end. No pods of other tests are waiting."""
     for waiting in cluster.admin.get(PODS)["items"]:
         if "nodeName" not in waiting["spec"]:  # other tests leave waiting pods
             cluster.admin.delete(f"{PODS}/{waiting['metadata']['name']}")
@@ -207,7 +210,7 @@ def test_what_is_free_is_what_the_scheduler_still_places(cluster: Cluster, sam: 
     nodes.create_pod({DONGLE: 1}, **here, init=[some(3, restartPolicy="Always"), some(5)])  # 8 at the start, 4 later
     nodes.create_pod({DONGLE: 1}, **here, init=[some(4), some(2, restartPolicy="Always")])  # 4 at the start, 3 later
     with runtime_class(cluster, {DONGLE: "2"}) as heavy:
-        nodes.create_pod({DONGLE: 1}, **here, runtimeClassName=heavy)  # 3
+        nodes.create_pod({DONGLE: 1}, **here, runtimeClassName=heavy)  # 3 with the overhead
     nodes.create_pod({DONGLE: 1}, **here)
     finished = nodes.create_pod({DONGLE: 9}, **here)
     for name in nodes.pods:

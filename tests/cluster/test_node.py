@@ -39,6 +39,7 @@ def write(api_node: Node, number: int | None = 1) -> NodeState:
 
 
 def opened(kubeconfig: Path, name: str | None = None) -> Node:
+    """The Node that this kubeconfig leads to. name: node_name in the configuration."""
     return open_node(str(kubeconfig), name, Machine("no-such-host", None))
 
 
@@ -197,6 +198,7 @@ def test_which_quantities_the_api_server_accepts(cluster: Cluster, node: str) ->
 
 
 def is_accepted(cluster: Cluster, node: str, number: int) -> bool:
+    """Whether the API server accepts this quantity."""
     try:
         cluster.set_capacity(node, {NAME: str(number)})
     except ApiError as error:

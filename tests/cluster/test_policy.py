@@ -41,6 +41,7 @@ def in_force(cluster: Cluster) -> None:
 
 @pytest.fixture(params=["certificate", pytest.param("account", marks=pytest.mark.since(BOUND_TOKENS))])
 def kind(request: pytest.FixtureRequest) -> Kind:
+    """The kind of capacityd's own identity: a client certificate, or a ServiceAccount's token."""
     param: Kind = request.param
     return param
 
@@ -87,6 +88,7 @@ def test_the_services_own_traffic_passes(cluster: Cluster, s: Service, kind: Kin
 
 
 def set_(path: str, value: object) -> dict[str, Any]:
+    """An operation of a JSON patch that sets a value. In the path, "~1" stands for "/" in a name."""
     return {"op": "add", "path": path, "value": value}
 
 
@@ -100,7 +102,7 @@ STATUS = "in the status of a Node only"
 LABELS = "labels of published resources of these domains only, and to the value of capacity: example.com"
 NO_LABEL = "remove labels that it has published only"
 METADATA = "no owner, finalizer or other metadata"
-DENIED = {
+DENIED = {  # an operation of a JSON patch, and a part of the reason of the refusal
     "cpu": (set_("/status/capacity/cpu", "64"), OTHER_DOMAIN),
     "a foreign key": (set_("/status/capacity/other.example~1new", "1"), OTHER_DOMAIN),
     "a foreign key changed": (set_("/status/capacity/other.example~1card", "3"), OTHER_DOMAIN),

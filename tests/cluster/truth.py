@@ -109,15 +109,15 @@ def _spans(spans: Iterable[Span]) -> Iterator[Observation]:
 
 def is_right(version: Version, wanted: Mapping[str, int | None]) -> bool:
     """Whether the condition is True, and the wanted quantities are published and allocatable."""
-    parts = view.published(version.node), view.stored(version.node), view.allocatable(version.node)
+    places = view.published(version.node), view.stored(version.node), view.allocatable(version.node)
     return version.condition.get("status") == "True" and all(
-        quantity is not None and all(str(part.get(name)) == str(quantity) for part in parts)
+        quantity is not None and all(str(place.get(name)) == str(quantity) for place in places)
         for name, quantity in wanted.items()
     )
 
 
 def quantities(changes: Iterable[Change]) -> dict[str, int | None]:
-    """What the machine has after these changes."""
+    """The machine's quantities after these changes."""
     merged: dict[str, int | None] = {}
     for change in sorted(changes, key=lambda change: change.at):
         merged |= change.quantities

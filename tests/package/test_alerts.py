@@ -20,6 +20,7 @@ RULES = ROOT / "conf/prometheus/capacityd-rules.yaml"
 BEGIN, END = 60, 200
 """The minute at which the fault begins, and the minute at which the test compares the alerts."""
 
+# Labels of series: those of the target, those of capacityd's metrics, and those of kube-state-metrics.
 ADDRESS = {"instance": "n1", "job": "node"}
 MACHINE = {**ADDRESS, "capacityd_node": "n1"}
 KUBE = {"node": "n1", "condition": CONDITION}
@@ -67,9 +68,8 @@ class Fault:
             node = self.node(healthy(minute)) if faulty else healthy(minute)
             if not seen or seen[-1][0] != node:
                 seen.append((node, scrape("n1", node)))
-            report = fleet_report(
-                self.begin - 1 if faulty and self.fleet == {} else minute, self.fleet if faulty else {}
-            )
+            is_old_report = faulty and self.fleet == {}
+            report = fleet_report(self.begin - 1 if is_old_report else minute, self.fleet if faulty else {})
             is_away = self.restarts and minute % 10 < 2
             kube = {} if is_away else kube_state("n1", self.condition if faulty else "true")
             results.append({**seen[-1][1], **kube, **report})
@@ -84,22 +84,27 @@ def fleet_report(minute: int, counts: Mapping[str, int] | None) -> Scrape:
 
 
 def condition(reason: ConditionReason) -> dict[str, str]:
+    """The labels of an alert about a condition that is False."""
     return MACHINE | {"reason": reason.value, "status": "False"}
 
 
 def with_condition(reason: ConditionReason, **changes: Any) -> Callable[[NodeAt], NodeAt]:
+    """A function that makes the condition of a node False, and makes further changes."""
     return lambda node: replace(node, condition=(reason.value, "False"), **changes)
 
 
 def publishing(published: Mapping[str, int]) -> Callable[[NodeAt], NodeAt]:
+    """A function that makes a node publish these numbers."""
     return lambda node: replace(node, published=published)
 
 
 def of(resource: str, **more: str) -> dict[str, str]:
+    """The labels of an alert about a resource."""
     return MACHINE | {"resource": resource} | more
 
 
 def rules() -> dict[str, Any]:
+    """The rules of the example alerts, by name."""
     (group,) = yaml.safe_load(RULES.read_text())["groups"]
     return {rule["alert"]: rule for rule in group["rules"]}
 
@@ -125,6 +130,7 @@ def restarts(condition: str | None) -> Fault:
 
 
 def not_published(status: str) -> dict[str, Mapping[str, str]]:
+    """The alert about a condition with this status, according to kube-state-metrics."""
     return {"CapacityNotPublished": KUBE | {"status": status}}
 
 
@@ -220,6 +226,7 @@ def by_node(samples: Scrape) -> Scrape:
 
 
 def check(folder: Path, scrapes: Sequence[Scrape], expected: Sequence[Mapping[str, Any]]) -> None:
+    """Lets promtool test that exactly the expected alerts fire."""
     check_rules(folder, scrapes, "1m", rule_files=[str(RULES)], alert_rule_test=expected)
 
 
@@ -242,20 +249,16 @@ def test_the_labels_of_targets_change_nothing(fault: Fault, tmp_path: Path) -> N
 
 def expected_alerts(fault: Fault, **labels: str) -> list[dict[str, Any]]:
     """Exactly the alerts of this fault, with further labels."""
-    return [
-        {
-            "eval_time": f"{fault.end}m",
-            "alertname": alert,
-            "exp_alerts": [_alert(rule, {**fault.alerts[alert], **labels}, fault.value)]
-            if alert in fault.alerts
-            else [],
-        }
-        for alert, rule in rules().items()
-    ]
+    expected = []
+    for alert, rule in rules().items():
+        fires = alert in fault.alerts
+        fired = [_alert(rule, {**fault.alerts[alert], **labels}, fault.value)] if fires else []
+        expected.append({"eval_time": f"{fault.end}m", "alertname": alert, "exp_alerts": fired})
+    return expected
 
 
 @pytest.mark.parametrize(
-    ("seats", "later", "lowered_from"),
+    ("seats", "later", "lowered_from"),  # lowered_from: the number in the alert's text (None: no alert)
     [(2, 2, None), (10, 10, None), (None, None, None), (20, 15, "20"), (3, None, "3")],
 )
 def test_a_machine_is_not_compared_with_another_that_had_its_address(

@@ -152,7 +152,7 @@ def test_an_upgrade_restarts_a_running_service(fresh: Machine, packages: Package
 
 def test_a_removal_says_what_stays_on_the_node(fresh: Machine, packages: Packages) -> None:
     """A removal leaves the Node as it is. After a new installation, `withdraw` works from the Node's annotation."""
-    says = "what `capacityd withdraw` has not removed stays on the Node; to remove it, install capacityd again"
+    says = "keeps 1 resource and the condition CapacityPublished; to remove them: install capacityd again and run"
     seats = "example.com/seats"
     with api_server(fresh) as server:
         before = server.capacity
@@ -161,7 +161,7 @@ def test_a_removal_says_what_stays_on_the_node(fresh: Machine, packages: Package
         fresh.write("/etc/capacityd/conf.d/60-test.toml", SEATS)
         fresh.run("systemctl", "enable", "--now", UNIT)
         wait_until(lambda: server.capacity.get(seats) == "7", PATIENCE, "it has published")
-        assert printed(fresh.dpkg("--remove", "capacityd")) == [f"capacityd: {says}"]
+        assert printed(fresh.dpkg("--remove", "capacityd")) == [f"capacityd: Node n1 {says} `capacityd withdraw`"]
         assert fresh.active == "inactive"
         assert not fresh.exists("/run/capacityd")
         assert not fresh.exists("/usr/share/capacityd"), "no bytecode is left"
@@ -171,16 +171,25 @@ def test_a_removal_says_what_stays_on_the_node(fresh: Machine, packages: Package
         fresh.wait_for_readings({seats: 7})
         quiet(fresh)
 
-        fresh.dpkg("--purge", "capacityd")
+        (line,) = printed(fresh.dpkg("--purge", "capacityd"))
+        assert line.startswith("capacityd: Node n1 keeps 1 resource ")
         assert server.capacity[seats] == "7"
         fresh.install(packages.current)
         fresh.run("capacityd", "withdraw")
         assert server.capacity == before
+        assert printed(fresh.dpkg("--purge", "capacityd")) == [], "nothing is left on the Node"
 
 
 def printed(output: str) -> list[str]:
     """The lines of dpkg's output that the package has printed."""
     return [line for line in output.splitlines() if not line.startswith(("(Reading", "Removing", "Purging", "dpkg: "))]
+
+
+def test_a_removal_does_not_need_a_working_program(fresh: Machine, packages: Packages) -> None:
+    fresh.install(packages.current)
+    fresh.run("sh", "-ec", "printf '#!/bin/sh\\nsleep 1000\\n' >/usr/bin/capacityd")
+    fresh.dpkg("--remove", "capacityd")
+    assert not fresh.exists("/usr/bin/capacityd")
 
 
 def test_a_purge_leaves_the_administrators_files(fresh: Machine, packages: Packages) -> None:

@@ -39,9 +39,9 @@ disk = {}
 measure = "size"
 unit = "GiB"
 [resources."example.com/filesystems"]
-filesystem = { kind = ["local", "overlay"] }
+filesystem = { kind = ["local", "image", "overlay"] }
 [resources."example.com/filesystem-mib"]
-filesystem = { kind = ["local", "overlay"] }
+filesystem = { kind = ["local", "image", "overlay"] }
 measure = "size"
 unit = "MiB"
 [resources."example.com/addresses"]
@@ -319,7 +319,7 @@ def test_the_service_receives_events_of_addresses(served: Machine) -> None:
 
 
 def test_the_service_receives_events_of_mounts_and_counts_none_twice(served: Machine, tmp_path: Path) -> None:
-    """New mounts of the machine appear in the unit. A loop device stands in for a disk."""
+    """New mounts of the machine appear in the unit. A file system on a loop device stands in for one on a disk."""
     image = tmp_path / "ext4"
     with open(image, "wb") as f:
         f.truncate(16 << 20)

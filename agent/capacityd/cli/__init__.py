@@ -7,7 +7,7 @@ from functools import partial
 from importlib import import_module
 
 from capacityd.cli.options import options_of
-from capacityd.cli.parser import COMMANDS, command_parser
+from capacityd.cli.parser import COMMANDS, LEFTOVER, command_parser
 from capacityd.cli.program import run_command
 from capacityd.model.modules import require_service_modules
 
@@ -23,7 +23,7 @@ def _run(arguments: Sequence[str]) -> int:
     name = options.command
     if name == "run":
         require_service_modules()
-    module, _ = COMMANDS[name]
+    module = f"cli.commands.{LEFTOVER}" if name == LEFTOVER else COMMANDS[name][0]
     command = getattr(import_module(f"capacityd.{module}"), name)
     status: int = command(options)
     return status

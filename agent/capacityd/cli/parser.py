@@ -23,6 +23,9 @@ COMMANDS = {
 }
 """Name -> the module, relative to the package, and a description. The module has a function with the command's name."""
 
+LEFTOVER = "leftover"
+"""A command for the Debian package, which --help does not list. Its module has the same name."""
+
 _SHARED: dict[str, dict[str, Any]] = {
     "--config": {
         "metavar": "PATH",
@@ -50,6 +53,7 @@ _SHARED_BY_COMMAND = {
     "record": ("--machine",),
     "status": ("--json",),
     "config": ("--config", "--kubeconfig", "--json"),
+    LEFTOVER: ("--config", "--kubeconfig"),
 }
 """Command -> the options that it shares with others."""
 
@@ -69,6 +73,7 @@ def command_parser() -> argparse.ArgumentParser:
         name: commands.add_parser(name, help=about, description=about, epilog=command_epilog(name))
         for name, (_, about) in COMMANDS.items()
     }
+    subparsers[LEFTOVER] = commands.add_parser(LEFTOVER)  # without help=, --help does not list it
     # A command prints only one format, so the options for formats exclude each other.
     formats = {name: subparsers[name].add_mutually_exclusive_group() for name in ("devices", "plan")}
     formats["devices"].add_argument("--toml", action="store_true", help="print a commented starter configuration")

@@ -1,0 +1,63 @@
+"""The message of the package's prerm about a Node from which capacityd was not withdrawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from capacityd.cli import run
+from tests.support.nodes import node
+from tests.support.server import SILENCE, answer, failure, review, serve
+from tests.unit.node.test_credentials import config, written
+
+A, B = "example.com/a", "example.com/b"
+KEEPS = "capacityd: Node n1 keeps {}; to remove them: install capacityd again and run `capacityd withdraw`\n"
+
+
+def leftover(folder: Path, server: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """What the command prints. The metrics file of the configuration is gone then."""
+    metrics = folder / "x.prom"
+    metrics.write_text("# HELP capacityd_resource_published x\n")
+    path = written(folder, config({"server": server}, {"token": "secret"}))
+    (folder / "c.toml").write_text(f'[service]\ntextfile = "{metrics}"\n')
+    assert run(["leftover", "--config", str(folder / "c.toml"), "--kubeconfig", path]) == 0
+    assert not metrics.exists()
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("annotated", "condition", "expected"),
+    [
+        (None, None, ""),
+        ({A: 4}, None, KEEPS.format("1 resource")),
+        (None, "False", KEEPS.format("the condition CapacityPublished")),
+        ({A: 4, f"label {A}": 4, B: 1}, "True", KEEPS.format("2 resources and the condition CapacityPublished")),
+    ],
+)
+def test_a_removal_says_what_the_node_keeps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], annotated: object, condition: str | None, expected: str
+) -> None:
+    document = node(annotated=annotated, condition=condition)
+    with serve(
+        lambda request: answer(200, document) if request.method == "GET" else review("system:node:n1")
+    ) as server:
+        assert leftover(tmp_path, server.url, capsys) == expected
+
+
+def test_a_removal_says_if_the_node_could_not_be_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serve(lambda _: failure(401, "Unauthorized")) as server:
+        assert "the Node may keep what capacityd has published (the API server" in leftover(
+            tmp_path, server.url, capsys
+        )
+    monkeypatch.setattr("capacityd.cli.commands.leftover._TIMEOUT", 0.2)
+    with serve(lambda _: SILENCE) as server:
+        assert "the API server did not answer within 0.2 s" in leftover(tmp_path, server.url, capsys)
+
+
+def test_a_machine_without_a_kubeconfig_is_no_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "c.toml").write_text("")
+    assert run(["leftover", "--config", str(tmp_path / "c.toml"), "--kubeconfig", str(tmp_path / "none")]) == 0
+    assert capsys.readouterr().out == ""

@@ -135,7 +135,8 @@ def parse_network(text: str) -> IPNetwork:
 
 def check_glob(text: str) -> None:
     """Raises ValueError for a regular expression, which would match no value, and for a "[" without a "]"."""
-    if _REGEX.search(text):
+    # A sign of a regular expression in a class, such as [|], is a plain character. "]" stands for the class: [0-9]+.
+    if _REGEX.search(_GLOB_CLASS.sub("]", text)):
         raise ValueError(f'"{text}" is a regular expression; write a glob, where "*" is any text, or a list of globs')
     if "[" in _GLOB_CLASS.sub("", text):
         raise ValueError(f'"{text}" contains a "[" without a "]"; for the character itself, write "[[]"')

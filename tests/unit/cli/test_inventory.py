@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from capacityd.cli import run
 from capacityd.cli.inventory.devices import DeviceEntry, listing_of
 from capacityd.cli.inventory.found import FoundDevices, find
+from capacityd.cli.inventory.selectors import exact_match
 from capacityd.cli.inventory.table import print_devices, readable
 from capacityd.discovery.reader import read_resource
 from capacityd.host.recording.replay import RecordedHost
@@ -20,6 +21,7 @@ from capacityd.model.codec import decode_variant, encode_variant
 from capacityd.model.host import Host
 from capacityd.model.reading import Quantity, Unknown
 from capacityd.schema.units import Dimension
+from capacityd.schema.value_types import Text
 from tests.support.configs import HEADER, loaded
 from tests.support.forked import can_be_alone, run_alone
 from tests.support.listings import list_devices
@@ -44,7 +46,26 @@ from tests.support.readings import device_detector, resource
 
 DETECTORS = ("disk", "nic", "pci", "usb")
 # Values with characters that are special in a pattern, in TOML or on a terminal.
-words = st.sampled_from(["A17", "a17", "A*", "A?7", "[A]17", "[!x]", '"', "\\", "\x1b[0m", "ü", "'", "\udcff", "", " "])
+WORDS = [
+    "A17",
+    "a17",
+    "A*",
+    "A?7",
+    "[A]17",
+    "[!x]",
+    '"',
+    "\\",
+    "\\d",
+    "(a|b)",
+    "^x$",
+    "\x1b[0m",
+    "ü",
+    "'",
+    "\udcff",
+    "",
+    " ",
+]
+words = st.sampled_from(WORDS)
 maybe = st.none() | words
 ids = st.sampled_from(["0403", "0529", "04aB"])
 
@@ -104,6 +125,13 @@ def test_selectors_match_one_device_or_one_kind(host: RecordedHost) -> None:
                 names = counted(entry.kind_selector.toml, host)
                 assert entry.device.name in names
                 assert len(names) == entry.kind_selector.count
+
+
+@pytest.mark.parametrize("value", ["(a|b)", r"\d", "^x", "x$", "x.+", "[0]+", ".*"])
+def test_a_value_with_a_sign_of_a_regular_expression_has_a_line(value: str) -> None:
+    text = exact_match(Text(), value)
+    assert isinstance(text, str)
+    assert [matcher.matches(value) for matcher in Text().parse(text)] == [True]
 
 
 # How the kernel writes these characters in a table of mounts.

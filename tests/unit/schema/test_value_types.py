@@ -26,6 +26,8 @@ def matches(kind: Kind, written: object, value: Value) -> bool:
         (Text(), "A?[0-9]", "A17", True),
         (Text(), "A[!0-9]7", "A17", False),
         (Text(), "[*]", "*", True),
+        (Text(), "a(b[|]c)", "a(b|c)", True),  # without brackets, these are regular expressions
+        (Text(), r"[\]dev", r"\dev", True),
         (Text(), "*", None, False),
         (Text(), "", None, True),
         (Text(), "", (), True),

@@ -14,9 +14,10 @@ from capacityd.schema.toml_values import toml_value
 from capacityd.schema.units import UNITS
 from capacityd.schema.value_types import Amount, Flag, HexId, Kind, Text
 
-_ONLY_IN_BRACKETS = GLOB_CHARACTERS | {"|", ","}
+_ONLY_IN_BRACKETS = GLOB_CHARACTERS | {"|", ",", "\\", "^", "$", "+"}
 """Characters that some keys accept as plain text only in brackets, such as a[,]b. Outside of brackets, such a key
-rejects "|" and ",", because the user may have meant a list of names (SEVERAL_NAMES in schema/mistakes.py)."""
+rejects them, because the user may have meant a list of names (SEVERAL_NAMES in schema/mistakes.py) or a regular
+expression."""
 
 
 def match_tests(tests: Sequence[KeyMatcher], device: FoundDevice) -> MatchResult:
@@ -174,7 +175,7 @@ def exact_match(kind: Kind, value: Value) -> str | bool | None:
         return f"{value}{base_unit}"
     if not isinstance(value, str) or not value:
         return None
-    # As few brackets as possible: "|" and "," get brackets only if the key rejects them without brackets.
+    # As few brackets as possible: "|" and others get brackets only if the key rejects them without brackets.
     for special in (GLOB_CHARACTERS, _ONLY_IN_BRACKETS):
         text = "".join(f"[{char}]" if char in special else char for char in value)
         with suppress(ValueError):  # the key does not accept the text

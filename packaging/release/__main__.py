@@ -13,8 +13,9 @@ import tempfile
 from pathlib import Path
 
 import archive
+import package_sbom
 import python_packages
-from checkout import ReleaseError, clone, output, release_notes
+from checkout import PACKAGES, ReleaseError, clone, output, release_notes
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -31,6 +32,9 @@ def main(version: str, folder: Path, keys: list[str]) -> None:
         (made / "release-notes.md").write_text(release_notes(checkout))
         archive.build_packages(checkout, made / "debian")
         python_packages.build(checkout, made / "python")
+        for name in PACKAGES:
+            python_packages.write_sbom(checkout, made / "python", name, made / f"{name}-{version}.cdx.json")
+            package_sbom.write_package_sbom(made / "debian", name, made / f"{name}-{version}.deb.cdx.json")
         output(checkout.folder, "sh", "packaging/site/build", Path(sys.executable).parent, made / "site")
         archive.make_repository(made / "debian", made / "apt", keys)
         archive.sign_checksums(made, keys)

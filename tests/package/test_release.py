@@ -94,7 +94,18 @@ def test_nodes_install_a_release_and_upgrade_to_the_next() -> None:
             clone.release(version)
         released = clone.folder / "dist/0.1.0"
         assert {path.name for path in released.iterdir()} == {
-            *("SHA256SUMS", "SHA256SUMS.asc", "apt", "debian", "python", "release-notes.md", "site"),
+            *(
+                "SHA256SUMS",
+                "SHA256SUMS.asc",
+                "apt",
+                "capacityd-0.1.0.cdx.json",
+                "capacityd-0.1.0.deb.cdx.json",
+                "kubectl-capacityd-0.1.0.cdx.json",
+                "kubectl-capacityd-0.1.0.deb.cdx.json",
+                "debian",
+                "python",
+            ),
+            *("release-notes.md", "site"),
         }
         assert (released / "release-notes.md").read_text().startswith("The first version.")
         install(node, released)

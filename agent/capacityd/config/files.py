@@ -171,6 +171,7 @@ def _add_folder(folder: str, files: Files, *, masked: Collection[str], may_have_
         return {}
     paths = {name: os.path.join(folder, name) for name in names if name.endswith(".toml") and not name.startswith(".")}
     files.folders[folder] = tuple(sorted(paths))
+    # A file that masks another may be empty.
     files.masking |= {path for name, path in paths.items() if name in masked}
     for name in sorted(set(names) - paths.keys()):
         if may_have_others or _LEFTOVER.fullmatch(name):

@@ -83,8 +83,7 @@ class Memory:
     def with_readings(self, readings: Mapping[str, Reading], uptime: float) -> Memory:
         """The memory after the machine was read, even if the pass fails later.
 
-        Forgets a reduction that the readings no longer ask for. So a rule that lowers a number must change the reading.
-        Otherwise, the delay of the reduction begins anew in each pass.
+        Forgets a reduction that the readings no longer ask for.
         """
         unknown = [name for name, reading in readings.items() if isinstance(reading, Unknown)]
         keys = {*self.published, *self.lower_since}

@@ -97,7 +97,7 @@ class Service:
 
     def _start_worker_if_due(self, now: float) -> None:
         """Starts a worker if a check or a pass is due."""
-        if self._watcher.comparison.pop_difference(may_end_error=self._schedule.node_may_end_error):
+        if self._watcher.comparison.pop_change(any_report=self._schedule.retries_at_report):
             self._schedule.notify({PassReason.NODE}, now)
         if self._schedule.pop_check(now):
             if self._is_ready:

@@ -38,10 +38,10 @@ class NodeComparison:
         """Whether the Node is watched, and has not changed since the last pass."""
         return self._seen is not None and self._seen == self._known
 
-    def pop_difference(self, *, may_end_error: bool) -> bool:
-        """Returns whether the reports since the last call are a reason for a pass.
+    def pop_change(self, *, any_report: bool) -> bool:
+        """Returns whether the watcher has reported a change of the Node since the last call.
 
-        may_end_error: whether the last pass failed with an error that any report may end.
+        any_report: whether a report of an unchanged Node counts, too.
         """
         reported, self._reported = self._reported, False
-        return reported and (may_end_error or self._seen != self._known)
+        return reported and (any_report or self._seen != self._known)

@@ -65,10 +65,10 @@ class Schedule:
         self._check_requested_for = now  # the time of the next check of the configuration; infinity: no request
 
     @property
-    def node_may_end_error(self) -> bool:
-        """Whether a change of the Node is a reason to try the failed pass again at once.
+    def retries_at_report(self) -> bool:
+        """Whether any report of the watcher is a reason to try the failed pass again at once.
 
-        False after a conflict, because another writer may change the Node all the time.
+        False if no pass has failed, and after a conflict, because another writer may change the Node all the time.
         """
         return self._failure_cause not in (None, RetryCause.CONFLICT)
 
@@ -116,7 +116,7 @@ class Schedule:
             self._events[reason] = first, now
         if reasons & _END_WAIT:
             self._not_before = -math.inf
-        elif PassReason.NODE in reasons and self.node_may_end_error:
+        elif PassReason.NODE in reasons and self.retries_at_report:
             self._not_before = min(self._not_before, self._retry_after_until)  # Retry-After still applies
 
     def delay_start(self, seconds: float, now: float) -> None:

@@ -42,13 +42,12 @@ def watch_points(path: str, remote: Collection[str]) -> list[str]:
         parts = target.split("/") + parts
         current = "" if target.startswith("/") else os.path.dirname(current)
     reached = [] if followed > _MAXSYMLINKS else [current or "/"]  # after too many links, open() fails with ELOOP
-    trusted = {0, os.geteuid(), *(_owner(target, remote) for target in reached)}
-    points = []
-    for link, owner in links.items():
-        points.append(link)
-        if owner not in trusted:
-            return points
-    return points + reached
+    trusted_owners = {0, os.geteuid(), *(_owner(end, remote) for end in reached)}
+    watched = list(links)
+    for count, owner in enumerate(links.values(), 1):
+        if owner not in trusted_owners:
+            return watched[:count]  # the last of these links is not followed
+    return watched + reached
 
 
 def _owner(path: str, remote: Collection[str]) -> int | None:

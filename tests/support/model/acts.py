@@ -95,8 +95,8 @@ class InotifyIsUsedUp:
     def happens(self, world: World) -> None:
         world.service.sources.used_up = self.used_up
         if self.used_up:
-            by = world.uptime + COMPARED
-            world.unheard = {name: min(until, by) for name, until in world.unheard.items()}
+            next_comparison = world.uptime + COMPARED  # finds what has changed without an event
+            world.unheard = {name: min(until, next_comparison) for name, until in world.unheard.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -298,7 +298,7 @@ DANGLING_NIC = merge(
 )
 
 
-def devices_of(recorded: Recording, folder: Path, *arguments: str) -> int:
+def status_of_devices(recorded: Recording, folder: Path, *arguments: str) -> int:
     (folder / "m.json").write_text(json.dumps(recorded))
     return run(["devices", "--machine", str(folder / "m.json"), *arguments])
 
@@ -308,7 +308,7 @@ def test_an_unreadable_disk_hides_no_other_device(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The exit status shows that a device is unknown, and one line says which."""
-    assert devices_of(merge(DANGLING_NIC, errors({name: "EIO"})), tmp_path) == 4
+    assert status_of_devices(merge(DANGLING_NIC, errors({name: "EIO"})), tmp_path) == 4
     out, err = capsys.readouterr()
     assert {line.split()[0] for line in out.splitlines() if line[:1].isalnum()} >= {"sda", "sdb", "0000:3b:00.0", "1-1"}
     assert "# sdb cannot be matched: it is unknown whether it is another path to a disk: " in out
@@ -324,20 +324,20 @@ def test_a_folder_that_cannot_be_listed_hides_no_other_detector(
 ) -> None:
     recorded = merge(DANGLING_NIC, errors({"/sys/block": "EACCES"}))
     reason = "/sys/block could not be read: Permission denied"
-    assert devices_of(recorded, tmp_path) == 4
+    assert status_of_devices(recorded, tmp_path) == 4
     out, err = capsys.readouterr()
     assert "disk: unknown" in out
     assert "1-1" in out
     assert f"capacityd: disk: not everything could be listed: {reason}\n" in err
-    assert devices_of(recorded, tmp_path, "--json") == 4
+    assert status_of_devices(recorded, tmp_path, "--json") == 4
     assert json.loads(capsys.readouterr().out)["not_listed"] == {"disk": reason}
-    assert devices_of(recorded, tmp_path, "--toml") == 4
+    assert status_of_devices(recorded, tmp_path, "--toml") == 4
     assert f"# not all devices could be listed: {reason}\n" in capsys.readouterr().out
 
 
 def test_no_number_is_expected_while_a_count_is_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """eth9 is a dangling link, so its kind is unknown. `devices` counts it as unknown, as `probe` does."""
-    assert devices_of(DANGLING_NIC, tmp_path, "nic", "--toml") == 4
+    assert status_of_devices(DANGLING_NIC, tmp_path, "nic", "--toml") == 4
     text = capsys.readouterr().out
     assert "\nexpect" not in text
     host = RecordedHost(DANGLING_NIC)

@@ -87,8 +87,9 @@ class Kernel:
         (words,) = struct.unpack_from("b", ctypes.string_at(address, 48), 15)
         if words != self.words:
             return bytes(11) + struct.pack("b", -self.words)
-        mask = 4 * self.words
-        return bytes(11) + struct.pack("b32x", words) + self.supported.to_bytes(mask, "little") + b"\xff" * mask
+        mask_bytes = 4 * self.words
+        header = bytes(11) + struct.pack("b32x", words)  # struct ethtool_link_settings, with the size of a mask
+        return header + self.supported.to_bytes(mask_bytes, "little") + b"\xff" * mask_bytes
 
     def set_info(self, address: int) -> bytes:
         (wanted,) = struct.unpack("Q", ctypes.string_at(address + 8, 8))

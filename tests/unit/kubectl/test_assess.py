@@ -160,9 +160,9 @@ def test_requested_and_free_quantities_are_added_up() -> None:
     (dongles,) = report.resources
     assert dongles == ResourceSummary(DONGLE, 3, 10, 8, 4, requested=3, free=5, waiting=2)
     assert report.by_node == (
-        NodeReport("a", None, False, (NodeResource(DONGLE, 4, 4, 3, 1),)),
-        NodeReport("b", None, False, (NodeResource(DONGLE, 4, 4, 0, 4),)),
-        NodeReport("c", None, False, (NodeResource(DONGLE, 2, 0, 0, 0),)),
+        NodeReport("a", None, False, (NodeResource(DONGLE, capacity=4, allocatable=4, requested=3, free=1),)),
+        NodeReport("b", None, False, (NodeResource(DONGLE, capacity=4, allocatable=4, requested=0, free=4),)),
+        NodeReport("c", None, False, (NodeResource(DONGLE, capacity=2, allocatable=0, requested=0, free=0),)),
         NodeReport("d", None, False, ()),
     )
 
@@ -175,7 +175,7 @@ def test_requests_that_exceed_the_capacity_are_a_finding() -> None:
         ("gone", f"pods request 1 {DONGLE}, capacity is 0"),
     }
     (dongles,) = report.resources
-    assert dongles.free == 4 * 4, "a Node with too many requests has none, and takes none from others"
+    assert dongles.free == 4 * 4, "the Nodes with too many requests have no free dongles, and reduce no other Node's"
     served = replace(fleet, device_classes={DONGLE: ("dongles",)})
     assert not [entry for entry in reported(assess(served, NOW, MAX_AGE)) if entry[1] == "Overcommitted"]
 

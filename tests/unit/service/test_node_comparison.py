@@ -23,30 +23,30 @@ def after_a_pass(known: str | None, *reports: str) -> NodeComparison:
 
 
 def test_a_report_of_the_services_own_write_starts_no_pass() -> None:
-    assert not after_a_pass("b", "b").pop_difference(may_end_error=False)
+    assert not after_a_pass("b", "b").pop_change(any_report=False)
     late = after_a_pass("b")
     late.report("b")
-    assert not late.pop_difference(may_end_error=False)
+    assert not late.pop_change(any_report=False)
 
 
 def test_a_change_by_another_writer_starts_a_pass_during_or_after_a_pass() -> None:
-    assert after_a_pass("b", "b", "c").pop_difference(may_end_error=False)
+    assert after_a_pass("b", "b", "c").pop_change(any_report=False)
     later = after_a_pass("b", "b")
-    assert not later.pop_difference(may_end_error=False)
+    assert not later.pop_change(any_report=False)
     later.report("c")
-    assert later.pop_difference(may_end_error=False)
-    assert not later.pop_difference(may_end_error=False), "once"
+    assert later.pop_change(any_report=False)
+    assert not later.pop_change(any_report=False), "once"
 
 
 def test_while_passes_fail_each_change_shortens_the_pause_once() -> None:
     comparison = after_a_pass(None)
-    comparison.pop_difference(may_end_error=True)
-    assert not comparison.pop_difference(may_end_error=True), "the pass has planned for this Node"
+    comparison.pop_change(any_report=True)
+    assert not comparison.pop_change(any_report=True), "the pass has planned for this Node"
     comparison.report("a")
-    assert comparison.pop_difference(may_end_error=True), "the API server can be reached again"
+    assert comparison.pop_change(any_report=True), "the API server can be reached again"
 
 
 def test_a_node_that_is_not_watched_starts_no_pass() -> None:
     comparison = after_a_pass("b", "c")
     comparison.report(None)
-    assert not comparison.pop_difference(may_end_error=True)
+    assert not comparison.pop_change(any_report=True)

@@ -205,16 +205,17 @@ def pauses(schedule: Schedule, cause: RetryCause, until: float, now: float = 0.0
 
 @pytest.mark.parametrize("cause", RetryCause)
 def test_a_pause_is_at_most_a_tenth_of_the_time_since_the_first_failure(cause: RetryCause) -> None:
-    """The pause is random, and at least two thirds of that time."""
+    """The pause is random, and at least two thirds of this tenth."""
     for uniform, share in ((least, 2 / 3), (longest, 1.0)):
         for at, wait in pauses(after_boot(uniform), cause, 20_000.0).items():
-            assert wait == pytest.approx(share * min(max(at / 10, SHORTEST_PAUSE[cause]), 600.0))
+            longest_pause = min(max(at / 10, SHORTEST_PAUSE[cause]), 600.0)
+            assert wait == pytest.approx(share * longest_pause)
 
 
 def test_a_server_that_asks_for_time_gets_it_in_addition() -> None:
     schedule = after_boot(longest)
     schedule.failed(100.0, 20.0, RetryCause.UNREACHABLE)
-    assert schedule.wakes_at() == 124.0
+    assert schedule.wakes_at() == 124.0, "the server's 20 s, and a pause of 4 s"
     schedule.notify({PassReason.DEVICES}, 101.0)
     assert schedule.wakes_at() >= 120.0
 

@@ -108,7 +108,8 @@ ADMITTED = (
         a_limit_holds_a_change_back,
     ),
     Admitted(
-        "After six passes in a row, events of one kind can wait for a minute, and the condition stays True meanwhile.",
+        "After six passes in a row for one kind of event, the next event of this kind can wait for a minute, and the "
+        "condition stays True meanwhile.",
         _TIME,
         many_events_wait,
     ),
@@ -153,7 +154,8 @@ ADMITTED = (
         the_annotation_is_believed,
     ),
     Admitted(
-        "If another writer sets a key to the published number, capacityd can remove the key as its own.",
+        "If another writer sets a key to the published number, capacityd can mistake the key for its own and remove "
+        "the key.",
         ("untouched",),
         anothers_number_equals_ours,
     ),

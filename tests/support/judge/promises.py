@@ -53,7 +53,7 @@ class Breach:
 
 
 def untouched(ghosts: Ghosts, before: Document, after: Document) -> Iterator[Breach]:
-    """Without `adopt`, capacityd changes, removes and takes over nothing on the Node that belongs to others."""
+    """Without `adopt`, capacityd does not change, remove or take over what others have written on the Node."""
     if view.rest(before) != view.rest(after):
         yield _act(ghosts, "", "it has changed something else of the Node")
     if len(view.conditions(after)) > max(1, len(view.conditions(before))):
@@ -124,7 +124,8 @@ def holds(ghosts: Ghosts, before: Document, after: Document) -> Iterator[Breach]
 
 
 def true_when_written(ghosts: Ghosts, asks: Asks) -> Iterator[Breach]:
-    """A patch sets the condition to True only if no fault remains, except for reductions waiting for `lower_after`."""
+    """A patch sets the condition to True only if no fault remains. A reduction that waits for `lower_after` does not
+    count as a fault."""
     if asks.is_part or not view.is_true(asks.after):
         return
     then = ghosts.after(asks)
@@ -166,8 +167,8 @@ def true_only_while_right(ghosts: Ghosts, true_since: dict[Fault, float]) -> Ite
 
 
 def right_in_time(ghosts: Ghosts, wrong_since: dict[Fault | None, float]) -> Iterator[Breach]:
-    """After the cause of a fault has ended, capacityd repairs the fault within a minute, or within a tenth of the time
-    that the fault lasted."""
+    """After the cause of a fault has ended, capacityd repairs the fault within a minute or a tenth of the time that the
+    fault lasted, whichever is longer."""
     for fault, since in sorted(wrong_since.items(), key=str):
         entry = fault.entry if fault else ""
         hindered = [span for trouble, span in ghosts.troubles.items() if trouble in HINDERS and span.concerns(entry)]

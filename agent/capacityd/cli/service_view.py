@@ -14,7 +14,7 @@ from capacityd.linux.forked import text_within
 from capacityd.linux.sandbox import Sandbox, hidden_text, service_sandbox
 from capacityd.linux.trust import SERVICE_TRUST, flaw_of_command
 from capacityd.model.errors import CredentialsNotTrusted, NodeError, NodeUnauthorized
-from capacityd.node.identity import node_of_certificate
+from capacityd.node.identity import node_of
 from capacityd.node.kubeconfig import load
 from capacityd.node.kubelet_kubeconfig import find_kubelet_kubeconfig
 from capacityd.schema.config import Config, Resource, Table
@@ -63,8 +63,8 @@ def _node_name_error(name: str, kubeconfig: str | None) -> str:
         access = load(kubeconfig, plugin_timeout=None, trust=SERVICE_TRUST)
     except NodeError:
         return ""
-    node = node_of_certificate(access.certificate or "")
-    if not node or access.impersonated or access.token or node == name:
+    node = node_of(access)
+    if node in ("", name):
         return ""
     return f'"{name}", but the credentials in {access.kubeconfig} are those of Node "{node}": remove node_name'
 

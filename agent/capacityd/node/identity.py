@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import ssl
 from uuid import UUID
 
@@ -48,7 +50,31 @@ def basis_of(access: ClusterAccess, configured: str | None, hostname: str) -> st
     return repr((access.digest, configured, hostname))
 
 
-def node_of_certificate(certificate: str) -> str:
+def node_of(access: ClusterAccess) -> str:
+    """The Node that the credentials name, without a request to the API server; "" if they name none."""
+    if access.impersonated:
+        return (
+            access.impersonated.removeprefix(KUBELET_PREFIX) if access.impersonated.startswith(KUBELET_PREFIX) else ""
+        )
+    if access.token:
+        return _node_of_token(access.token)
+    return _node_of_certificate(access.certificate or "")
+
+
+def _node_of_token(token: str) -> str:
+    """The Node to which a ServiceAccount's token is bound; "" for any other token.
+
+    The token is a JSON Web Token. The claims are in privateClaims of k8s.io/kubernetes, pkg/serviceaccount/claims.go.
+    """
+    try:
+        _, payload, _ = token.split(".")
+        claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        return str(claims["kubernetes.io"]["node"]["name"])
+    except (ValueError, KeyError, TypeError):
+        return ""
+
+
+def _node_of_certificate(certificate: str) -> str:
     """The Node's name in a kubelet's client certificate; "" for any other certificate.
 
     certificate: PEM, which may also contain the key.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import time
@@ -157,18 +158,36 @@ def test_config_check_does_not_wait_for_a_path_that_hangs(
     assert kubeconfig.startswith("/srv/kubeconfig: warning: a look at its path did not end within 0.2 s")
 
 
+def bound_token(claims: object) -> str:
+    """A JSON Web Token with these claims."""
+    return ".".join(
+        base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in ({}, claims, {})
+    )
+
+
+CREDENTIALS: dict[str, tuple[dict[str, str], bool]] = {
+    "a kubelet's certificate": ({"client-certificate": "client.pem", "client-key": "client.pem"}, True),
+    "a token that is bound to the Node": ({"token": bound_token({"kubernetes.io": {"node": {"name": "n1"}}})}, True),
+    "a token of a ServiceAccount": ({"token": bound_token({"kubernetes.io": {"namespace": "default"}})}, False),
+    "another token": ({"token": "abc.def"}, False),
+    "a token that acts as a kubelet": ({"token": "secret", "as": "system:node:n1"}, True),
+    "a token that acts as a person": ({"token": "secret", "as": "jane"}, False),
+}
+"""What a kubeconfig has -> its user, and whether the user names the Node n1."""
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="the service trusts only root's credentials")
-@pytest.mark.parametrize(("name", "status"), [("n1", 0), ("other", 2)])
+@pytest.mark.parametrize(("user", "names_node"), CREDENTIALS.values(), ids=CREDENTIALS)
 def test_config_check_refuses_a_node_name_that_the_credentials_exclude(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, status: int
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], user: dict[str, str], names_node: bool
 ) -> None:
     make_reachable(tmp_path)
     authority = Authority.create(tmp_path / "authority")
-    pem = str(authority.client("system:node:n1", ["system:nodes"], tmp_path / "client.pem"))
+    authority.client("system:node:n1", ["system:nodes"], tmp_path / "client.pem")
     credentials, path = tmp_path / "kubelet.conf", tmp_path / "60-x.toml"
-    user = {"client-certificate": pem, "client-key": pem}
     credentials.write_text(kubeconfig("https://127.0.0.1:6443", authority.ca_file, user))
-    path.write_text(f'[kubernetes]\nkubeconfig = "{credentials}"\nnode_name = "{name}"\n')
-    assert run(["config", "check", "--config", str(path)]) == status
-    why = f'node_name: "other", but the credentials in {credentials} are those of Node "n1": remove node_name'
-    assert (why in capsys.readouterr().err) == (status == 2)
+    for name, is_refused in (("n1", False), ("other", names_node)):
+        path.write_text(f'[kubernetes]\nkubeconfig = "{credentials}"\nnode_name = "{name}"\n')
+        assert run(["config", "check", "--config", str(path)]) == (2 if is_refused else 0)
+        why = f'node_name: "other", but the credentials in {credentials} are those of Node "n1": remove node_name'
+        assert (why in capsys.readouterr().err) == is_refused

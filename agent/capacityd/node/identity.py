@@ -52,10 +52,8 @@ def basis_of(access: ClusterAccess, configured: str | None, hostname: str) -> st
 
 def node_of(access: ClusterAccess) -> str:
     """The Node that the credentials name, without a request to the API server; "" if they name none."""
-    if access.impersonated:
-        return (
-            access.impersonated.removeprefix(KUBELET_PREFIX) if access.impersonated.startswith(KUBELET_PREFIX) else ""
-        )
+    if user := access.impersonated:
+        return user.removeprefix(KUBELET_PREFIX) if user.startswith(KUBELET_PREFIX) else ""
     if access.token:
         return _node_of_token(access.token)
     return _node_of_certificate(access.certificate or "")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
 from capacityd.cli import run
 from tests.support.nodes import node
-from tests.support.server import SILENCE, answer, failure, review, serve
+from tests.support.server import answer, failure, review, serve
 from tests.unit.node.test_credentials import config, written
 
 A, B = "example.com/a", "example.com/b"
@@ -53,8 +54,8 @@ def test_a_removal_says_if_the_node_could_not_be_read(
             tmp_path, server.url, capsys
         )
     monkeypatch.setattr("capacityd.cli.commands.leftover._TIMEOUT", 0.2)
-    with serve(lambda _: SILENCE) as server:
-        assert "the API server did not answer within 0.2 s" in leftover(tmp_path, server.url, capsys)
+    monkeypatch.setattr("capacityd.cli.commands.leftover._line", lambda _node: time.sleep(3600))
+    assert "the API server did not answer within 0.2 s" in leftover(tmp_path, "https://127.0.0.1:1", capsys)
 
 
 def test_a_machine_without_a_kubeconfig_is_no_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

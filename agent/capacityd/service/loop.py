@@ -1,8 +1,7 @@
 """The main loop: waits for events and starts a short-lived worker for each reconcile pass.
 
-Workers make all decisions. So the detectors, which may hang or leak, the Kubernetes client and the TOML parser never
-run in this process. The loop reads the workers' messages, and keeps the text that a pass leaves for the next pass.
-Another child process, the watcher, reports each change of the Node.
+Workers make all decisions, so no detector, Kubernetes client or TOML parser runs in this process. The loop keeps the
+text that a pass leaves for the next pass. Another child process, the watcher, reports each change of the Node.
 """
 
 from __future__ import annotations
@@ -172,7 +171,7 @@ class Service:
         if how_it_ended is not None:
             if worker.job is not None:  # a worker without a job was not needed
                 self._on_job_end(worker.job, how_it_ended)
-        elif worker.slow_activity is not last_activity:
+        elif worker.slow_activity != last_activity:
             self._write_status_file()
 
     def _on_job_end(self, job: Job, how_it_ended: str) -> None:

@@ -206,7 +206,7 @@ class Ghosts:
             self._altered(ours, view.stored(asked), new)
             self._annotated_by_others(asked)  # by a webhook
         else:
-            self._others_changed(before, changed(old, new))
+            self._others_changed(before)
         self._note_orphans()
 
     def back_up(self) -> None:
@@ -263,7 +263,7 @@ class Ghosts:
             names.discard(name)
         self.published.pop(name, None)
 
-    def _others_changed(self, before: Document | None, names: set[str]) -> None:
+    def _others_changed(self, before: Document | None) -> None:
         self.changed_at = self.at
         self.overwritten = [*self.overwritten, self.at][-10:]
         self._annotated_by_others(before)

@@ -18,6 +18,7 @@ from capacityd.cli.parser import command_parser
 from capacityd.config import load
 from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES
 from capacityd.detectors import detector_names
+from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
 from kubectl_capacityd.parser import command_parser as kubectl_parser
 from tests import ROOT
 from tests.bench.idle import MOST_WAKEUPS
@@ -69,6 +70,11 @@ def test_toml_is_valid_or_marked_as_invalid(block: Block, tmp_path: Path) -> Non
 @pytest.mark.parametrize("block", all_blocks("yaml"))
 def test_yaml_can_be_read(block: Block) -> None:
     assert all(isinstance(document, dict) for document in manifests(block))
+
+
+def test_the_page_on_installation_has_every_path_of_a_kubeconfig() -> None:
+    page = (ROOT / "docs/install.md").read_text()
+    assert re.findall(r"^\| .* \| `(/.*)` \|$", page, re.MULTILINE) == [*KUBECONFIG_PATHS]
 
 
 def test_the_playbook_runs_commands_that_exist() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import words
 from markdown import escaped, table, terms
 
-from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES, WHEN_KEYS, Fact
+from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES, WHEN_KEYS, WhenKey
 from capacityd.detectors import detector_names, load_detector
 from capacityd.schema.device import SUBSYSTEM, Detector, DeviceDetector
 from capacityd.schema.setting_types import Setting
@@ -29,7 +29,7 @@ def resources() -> Iterator[str]:
     yield from map(escaped, words.RESOURCES)
     yield table((key, entry.type.name, _default(entry), entry.about) for key, entry in RESOURCE_KEYS.items())
     yield "The keys of `when`. All keys must match; a list matches if one of its values does:"
-    yield table((key, _fact_type(fact), "", fact.about) for key, fact in WHEN_KEYS.items())
+    yield table((key, _when_type(when_key), "", when_key.about) for key, when_key in WHEN_KEYS.items())
 
 
 def settings() -> Iterator[str]:
@@ -63,8 +63,8 @@ def _keys_of(detector: Detector) -> Iterator[tuple[str, str, str, str]]:
             yield key, s.type.name, _default(s), s.about + ("; needed" if s.required else "")
 
 
-def _fact_type(fact: Fact) -> str:
-    return "table of text by name" if fact.is_table else "text"
+def _when_type(when_key: WhenKey) -> str:
+    return "table of text by name" if when_key.name_problem else "text"
 
 
 def _type(kind: Kind) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-from capacityd.config.files import files_at, files_of_service, read
+from capacityd.config.files import Files, files_at, files_of_service, read
 from capacityd.config.merge import parse
-from capacityd.config.problems import Loaded, Place, Problem, clean
+from capacityd.config.problems import Loaded, Problem, TomlTable, clean
 from capacityd.config.toml import parse_toml
 from capacityd.linux.permissions import others_may_read
 from capacityd.model.errors import ConfigError
@@ -25,19 +24,23 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
     else:
         files = files_at(path)
         root = "/"  # path is not below root
-    unreadable = [Problem(clean(file), clean(reason)) for file, reason in files.failures.items()]
-    documents: list[tuple[Place, dict[str, Any]]] = []
-    texts: dict[str, str] = {}
-    for file in files.paths:
-        private = not others_may_read(file, root=root)
-        try:
-            texts[file] = read(file, files)
-            document = parse_toml(texts[file])
-        except ConfigError as e:
-            quotes_text = e.line > 0  # only an error with a line may quote the file
-            unreadable.append(Problem(clean(file), clean(str(e)), line=e.line, private=private and quotes_text))
-        else:
-            if texts[file]:  # skip an empty file, which only masks a vendor's file
-                documents.append((Place(file, texts[file], private=private), document))
-    loaded = parse(documents, unreadable=unreadable, texts=texts)
+    failures = [Problem(clean(file), clean(reason)) for file, reason in files.failures.items()]
+    documents = [_document(file, files, root) for file in files.paths]
+    loaded = parse(documents, failures)
     return replace(loaded, folders=files.folders, skipped=tuple(files.skipped))
+
+
+def _document(file: str, files: Files, root: str) -> TomlTable:
+    """The content of a file. If the file can't be read or parsed, an empty table with a problem.
+
+    root: the folder used as /.
+    """
+    private = not others_may_read(file, root=root)
+    text = ""
+    try:
+        text = read(file, files)
+        return TomlTable(parse_toml(text), file, text, private=private)
+    except ConfigError as e:
+        quotes_text = e.line > 0  # only an error with a line may quote the file
+        problem = Problem(clean(file), clean(str(e)), line=e.line, private=private and quotes_text)
+        return TomlTable({}, file, text, problems=[problem])

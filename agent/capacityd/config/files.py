@@ -13,7 +13,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from capacityd.config.places import LOCAL_FOLDER, MAIN_FILE, VENDOR_FOLDERS, misplaced
@@ -61,17 +61,25 @@ def files_of_service(root: str) -> Files:
     files = Files(need_permissions=os.geteuid() == 0, trust=own_trust())
     vendor_files: dict[str, str] = {}
     for folder in VENDOR_FOLDERS:
-        vendor_files |= _add_folder(os.path.join(root, folder), files, masked=vendor_files)
+        found = _add_folder(os.path.join(root, folder), files)
+        files.masking |= _same_names(found, vendor_files)
+        vendor_files |= found
     main_file = os.path.join(root, MAIN_FILE)
     main_files = [main_file] if os.path.lexists(main_file) else []
     if main_files:
         files.folders[os.path.dirname(main_file)] = (os.path.basename(main_file),)
-    local_files = _add_folder(os.path.join(root, LOCAL_FOLDER), files, masked=vendor_files)
+    local_files = _add_folder(os.path.join(root, LOCAL_FOLDER), files)
+    files.masking |= _same_names(local_files, vendor_files)
     files.failures |= misplaced(root)
     files.paths += [vendor_files[name] for name in sorted(vendor_files.keys() - local_files.keys())]
     files.paths += main_files
     files.paths += [local_files[name] for name in sorted(local_files)]
     return files
+
+
+def _same_names(later: Mapping[str, str], earlier: Mapping[str, str]) -> set[str]:
+    """The paths of later files that replace earlier files of the same names. later, earlier: name -> path."""
+    return {path for name, path in later.items() if name in earlier}
 
 
 def files_at(path: str) -> Files:
@@ -82,7 +90,7 @@ def files_at(path: str) -> Files:
     elif not os.path.isdir(path):
         files.paths.append(path)
     else:
-        found = _add_folder(path, files, masked=(), may_have_others=True)
+        found = _add_folder(path, files, may_have_others=True)
         files.paths += [found[name] for name in sorted(found)]
         if not files.paths and not files.failures:
             files.failures[path] = "contains no file whose name ends with .toml"
@@ -95,14 +103,16 @@ def read(path: str, files: Files) -> str:
     Raises ConfigError, with a line if the content is wrong.
     """
     try:
-        found = find_trusted(path, files.trust)
-        if files.need_permissions and (why := why_unreadable_to_root(path)):
-            raise ConfigError(why)
-        if stat.S_ISCHR(found.status.st_mode) and found.status.st_rdev == _DEV_NULL:
+        target = find_trusted(path, files.trust)
+        why_unreadable = _why_unreadable(path, files)
+        if why_unreadable:
+            raise ConfigError(why_unreadable)
+        is_dev_null = stat.S_ISCHR(target.status.st_mode) and target.status.st_rdev == _DEV_NULL
+        if is_dev_null:
             return ""
-        if not stat.S_ISREG(found.status.st_mode):
+        if not stat.S_ISREG(target.status.st_mode):
             raise ConfigError("is not a regular file")
-        with open(open_regular(found), "rb") as file:
+        with open(open_regular(target), "rb") as file:
             raw = file.read(MAX_FILE_BYTES + 1)
     except NotTrusted as e:
         raise ConfigError(_not_trusted(e, path)) from e
@@ -144,13 +154,12 @@ def _not_trusted(error: NotTrusted, path: str) -> str:
     return f"{where}{flaw.problem}, but the configuration names programs that run as root: {flaw.remedy}"
 
 
-def _add_folder(folder: str, files: Files, *, masked: Collection[str], may_have_others: bool = False) -> dict[str, str]:
+def _add_folder(folder: str, files: Files, *, may_have_others: bool = False) -> dict[str, str]:
     """Returns the .toml files of a folder: name -> path. Adds all other results to files.
 
     The caller adds the paths to files, in the order of merging. Hidden files are skipped, because editors create hidden
     lock files and swap files.
-    masked: names of the vendors' files that this folder's files of the same names replace. may_have_others: whether the
-    folder may contain files with other endings than .toml.
+    may_have_others: whether the folder may contain files with other endings than .toml.
     """
     files.folders[folder] = None
     try:
@@ -166,19 +175,26 @@ def _add_folder(folder: str, files: Files, *, masked: Collection[str], may_have_
         if not is_missing:
             files.failures[folder] = _reason(e)
         return {}
-    if files.need_permissions and (why := why_unreadable_to_root(folder)):
-        files.failures[folder] = why
+    why_unreadable = _why_unreadable(folder, files)
+    if why_unreadable:
+        files.failures[folder] = why_unreadable
         return {}
-    paths = {name: os.path.join(folder, name) for name in names if name.endswith(".toml") and not name.startswith(".")}
-    files.folders[folder] = tuple(sorted(paths))
-    # A file that masks another may be empty.
-    files.masking |= {path for name, path in paths.items() if name in masked}
-    for name in sorted(set(names) - paths.keys()):
-        if may_have_others or _LEFTOVER.fullmatch(name):
-            files.skipped.append(os.path.join(folder, name))
+    paths: dict[str, str] = {}
+    for name in sorted(names):
+        path = os.path.join(folder, name)
+        if name.endswith(".toml") and not name.startswith("."):
+            paths[name] = path
+        elif may_have_others or _LEFTOVER.fullmatch(name):
+            files.skipped.append(path)
         else:
-            files.failures[os.path.join(folder, name)] = _WRONG_NAME
+            files.failures[path] = _WRONG_NAME
+    files.folders[folder] = tuple(paths)
     return paths
+
+
+def _why_unreadable(path: str, files: Files) -> str:
+    """Why root needs more permissions to read a file or folder; "" if root can read it, or may ignore its mode."""
+    return why_unreadable_to_root(path) if files.need_permissions else ""
 
 
 def _reason(error: OSError) -> str:

@@ -6,13 +6,17 @@ declares the keys of all other tables.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
 
 from capacityd.detectors import detector_names
 from capacityd.model.quantity import LARGEST_QUANTITY
 from capacityd.schema.config import REDUCTIONS, Resource, Settings
 from capacityd.schema.mistakes import NOT_ABSOLUTE, NOT_EXACT_PATH, Mistake
 from capacityd.schema.setting_types import BOOLEAN, RESERVE, Setting, SettingType, integer, one_of
+from capacityd.schema.spelling import expected
 from capacityd.schema.value_types import Text
 
 UNAME_MACHINES = {
@@ -38,23 +42,26 @@ _DMI_FILES = (
     "product_sku", "product_uuid", "product_version", "sys_vendor",
 )  # fmt: skip
 """Files that may be in /sys/class/dmi/id. They contain the firmware's texts about the machine."""
+_DEVICETREE_PROPERTY = re.compile(r"[A-Za-z0-9,._+#?@-]+(/[A-Za-z0-9,._+#?@-]+)*")
+"""The path of a property below /proc/device-tree."""
+_UDEV_PROPERTY = re.compile(r"[^\s=/]+")
+UNSAFE_ATTRIBUTES = (
+    "vpd", "vpd_pg*", "rom", "config", "resource*", "eeprom", "remove", "delete", "rescan", "bus_rescan", "reset",
+)  # fmt: skip
+"""Globs of files in /sys that a configuration may not name. Reading such a file may take seconds, hang, disturb the
+device or return binary data. Some of the files can only be written."""
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class WhenKey:
     """A key of "when". Its value is a text, or a table of names and texts."""
 
     about: str
+    """A description for the documentation."""
     text: Text = _ANY_TEXT
-    names: tuple[str, ...] = ()
-    """The valid names of the table."""
-    pattern: str = ""
-    """A regular expression for the valid names of the table, if names is empty."""
-
-    @property
-    def is_table(self) -> bool:
-        """Whether the value is a table."""
-        return bool(self.names or self.pattern)
+    """The type of each text."""
+    name_problem: Callable[[str], str] | None = None
+    """Returns what is wrong with a name in the table, or "". None: the value is a text, not a table."""
 
 
 def _as_written(name: str) -> SettingType:
@@ -104,15 +111,45 @@ def is_resource_key(key: str) -> bool:
     return key in RESOURCE_KEYS or key in detector_names()
 
 
-WHEN_KEYS: dict[str, Fact] = {
-    "dmi": Fact("text of files in /sys/class/dmi/id", names=_DMI_FILES),
-    "devicetree": Fact(
-        "text of properties in /proc/device-tree, such as model",
-        pattern=r"[A-Za-z0-9,._+#?@-]+(/[A-Za-z0-9,._+#?@-]+)*",
-    ),
-    "arch": Fact("the architecture as uname -m prints it", Text(rejects=(_ARCHITECTURE,))),
-    "node_name": Fact("the Node's name"),
-    "path": Fact("a file or folder that must exist", Text(rejects=(NOT_ABSOLUTE, NOT_EXACT_PATH))),
+def _attribute_problem(name: str) -> str:
+    """What is wrong with the name of a file below a device in /sys; "" if the name is valid."""
+    parts = name.split("/")
+    is_relative_path = {"", ".", ".."}.isdisjoint(parts)
+    if not name.isprintable() or not is_relative_path:
+        return 'must be a path below the device in /sys, without "/" at its ends and without ".."'
+    if any(fnmatchcase(parts[-1], unsafe) for unsafe in UNSAFE_ATTRIBUTES):
+        return "cannot be matched: reading it may take seconds, disturb the device or return binary data"
+    # No file in /sys has the name of a resource's key, except "enabled" of a display.
+    is_misplaced_key = name in RESOURCE_KEYS and name != "enabled"
+    return "is not an attribute" if is_misplaced_key else ""
+
+
+def _property_problem(name: str) -> str:
+    """What is wrong with the name of a udev property; "" if the name is valid."""
+    return "" if name.isprintable() and _UDEV_PROPERTY.fullmatch(name) else "is not the name of a udev property"
+
+
+def _dmi_problem(name: str) -> str:
+    """What is wrong with the name of a file in /sys/class/dmi/id; "" if the name is valid."""
+    return "" if name in _DMI_FILES else f"unknown key; {expected(name, _DMI_FILES)}"
+
+
+def _devicetree_problem(name: str) -> str:
+    """What is wrong with the name of a property in /proc/device-tree; "" if the name is valid."""
+    is_below_folder = {".", ".."}.isdisjoint(name.split("/"))
+    is_valid = _DEVICETREE_PROPERTY.fullmatch(name) and is_below_folder
+    return "" if is_valid else "is not the name of a device tree property"
+
+
+NAME_TABLES = {"attributes": _attribute_problem, "properties": _property_problem}
+"""Table of names that every table of devices may contain -> function that returns what is wrong with a name, or ""."""
+
+WHEN_KEYS: dict[str, WhenKey] = {
+    "dmi": WhenKey("text of files in /sys/class/dmi/id", name_problem=_dmi_problem),
+    "devicetree": WhenKey("text of properties in /proc/device-tree, such as model", name_problem=_devicetree_problem),
+    "arch": WhenKey("the architecture as uname -m prints it", Text(rejects=(_ARCHITECTURE,))),
+    "node_name": WhenKey("the Node's name"),
+    "path": WhenKey("a file or folder that must exist", Text(rejects=(NOT_ABSOLUTE, NOT_EXACT_PATH))),
 }
 """The keys of a resource's "when". All keys must match. A key with several values matches if one value does."""
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from capacityd.config.keys import RESOURCE_KEYS, is_resource_key
-from capacityd.config.problems import Place, expected
-from capacityd.config.tables import NAME_TABLES, detector_tables, except_tables, setting_tables, when_tests
+from capacityd.config.keys import NAME_TABLES, RESOURCE_KEYS, is_resource_key
+from capacityd.config.problems import TomlTable
+from capacityd.config.tables import detector_tables, except_tables, setting_tables, when_tests
 from capacityd.detectors import detector_names, load_detector
 from capacityd.model.key import may_label
 from capacityd.model.quantity import countable
 from capacityd.schema.config import Resource
 from capacityd.schema.device import Detector, DeviceDetector, ValueDetector
+from capacityd.schema.spelling import expected, expected_unit
 from capacityd.schema.toml_values import describe_toml_value
-from capacityd.schema.units import UNITS, expected_unit
+from capacityd.schema.units import UNITS
 from capacityd.schema.value_types import Amount
 
 _DEVICE_KEYS = ("except", "slots", "measure", "unit", "fallback")
@@ -34,144 +35,148 @@ _OTHER_NAMES = {
 """A word that a user may write for a detector -> the detector's name."""
 
 
-def resource_of(name: str, raw: object, place: Place) -> Resource | None:
-    """Parses a resource. Returns None if it is disabled or has a problem.
-
-    place: the resource's table, which collects the problems.
-    """
-    if isinstance(raw, list) and raw and all(isinstance(item, dict) for item in raw):
-        place.report("", "must be one table: write the header in single brackets")
+def resource_of(name: str, resources: TomlTable) -> Resource | None:
+    """Parses a resource in the table "resources". Returns None if the resource is disabled or has a problem."""
+    value = resources.values[name]
+    is_list_of_tables = isinstance(value, list) and value and all(isinstance(item, dict) for item in value)
+    if is_list_of_tables:
+        resources.report(name, "must be one table: write the header in single brackets")
         return None
-    if not isinstance(raw, dict):
-        place.report("", f"must be a table; got {describe_toml_value(raw)}")
+    if not isinstance(value, dict):
+        resources.report(name, f"must be a table; got {describe_toml_value(value)}")
         return None
-    if raw.get("enabled") is False:  # drops the resource, so its other keys are not checked
+    if value.get("enabled") is False:  # drops the resource, so its other keys are not checked
         return None
+    table = resources.below(name)
+    detectors = [load_detector(key) for key in value if key in detector_names()]
+    _check_keys(table, detectors)
     fields: dict[str, Any] = {}
-    detectors = [load_detector(key) for key in raw if key in detector_names()]
-    _check_keys(raw, detectors, place)
-    detector = detectors[0] if len(detectors) == 1 else None
-    if detector is None:
-        _report_detectors(raw, detectors, place)
+    if len(detectors) == 1:
+        fields |= _detector_fields(table, detectors[0])
     else:
-        fields |= _detector_fields(raw, detector, place)
-    for key, value in raw.items():
-        if key == "when":
-            fields["when"] = when_tests(value, place)
-        elif key in RESOURCE_KEYS and key not in _PARSED_BELOW:
-            fields[key] = place.parse(key, RESOURCE_KEYS[key].type.parse, value)
+        _report_detectors(table, detectors)
+    if "when" in value:
+        fields["when"] = when_tests(table)
+    for key in value:
+        if key in RESOURCE_KEYS and key not in _PARSED_BELOW:
+            fields[key] = table.parse(key, RESOURCE_KEYS[key].type.parse)
     fields.pop("enabled", None)  # parsed only to report an invalid value
     if fields.get("label") and not may_label(name):
-        place.report(
-            "label", "a kubelet may not set labels in the domains of Kubernetes; leave it out, or use your domain"
-        )
-    if detector is None or place.problems:
+        why = "a kubelet may not set labels in the domains of Kubernetes; leave it out, or use your domain"
+        table.report("label", why)
+    if table.problems:
         return None
-    resource = Resource(name=name, detector=detector.name, source=place.file, **fields)
-    _check_countable(resource, detector, place)
-    return None if place.problems else resource
+    resource = Resource(name=name, detector=detectors[0].name, source=table.file, **fields)
+    _check_countable(resource, detectors[0], table)
+    return None if table.problems else resource
 
 
-def _check_countable(resource: Resource, detector: Detector, place: Place) -> None:
+def _check_countable(resource: Resource, detector: Detector, table: TomlTable) -> None:
     """Reports a quantity that Kubernetes can't count, if the configuration alone decides the quantity."""
-    if not isinstance(detector, ValueDetector) or detector.computed is None:
-        return
-    quantity = resource.quantity_of([detector.computed(table.settings) for table in resource.tables])
-    if not countable(quantity):
-        place.report(detector.name, f"the quantity is {quantity}, more than Kubernetes can count; write a smaller one")
+    if isinstance(detector, ValueDetector) and detector.computed is not None:
+        quantity = resource.quantity_of([detector.computed(one.settings) for one in resource.tables])
+        if not countable(quantity):
+            why = f"the quantity is {quantity}, more than Kubernetes can count; write a smaller one"
+            table.report(detector.name, why)
 
 
-def _check_keys(raw: Mapping[str, object], detectors: Sequence[Detector], place: Place) -> None:
+def _check_keys(table: TomlTable, detectors: Sequence[Detector]) -> None:
     """Reports unknown keys. detectors: the detectors that the resource's table names."""
-    for key in raw:
+    owners: dict[str, str] = {}  # key below a detector's name -> the detector
+    for detector in detectors:
+        keys = detector.keys if isinstance(detector, DeviceDetector) else detector.settings
+        owners |= dict.fromkeys(keys, detector.name)
+    for key in table.values:
         if is_resource_key(key):
             continue
-        owners = [detector.name for detector in detectors if key in _keys_below(detector)]
-        if owners:
-            place.report(key, f"belongs to {owners[0]}: {owners[0]} = {{ {key} = … }}")
-        elif meant := _OTHER_NAMES.get(key.lower()):
-            place.report(key, f'unknown key; did you mean "{meant}"?')
+        if key in owners:
+            table.report(key, f"belongs to {owners[key]}: {owners[key]} = {{ {key} = … }}")
+        elif key.lower() in _OTHER_NAMES:
+            table.report(key, f'unknown key; did you mean "{_OTHER_NAMES[key.lower()]}"?')
         else:
-            place.report_unknown(key, [*detector_names(), *RESOURCE_KEYS])
+            table.report_unknown(key, [*detector_names(), *RESOURCE_KEYS])
 
 
-def _keys_below(detector: Detector) -> Mapping[str, object]:
-    """The keys that a table below the detector's name may contain."""
-    return detector.keys if isinstance(detector, DeviceDetector) else detector.settings
-
-
-def _report_detectors(raw: Mapping[str, object], detectors: Sequence[Detector], place: Place) -> None:
+def _report_detectors(table: TomlTable, detectors: Sequence[Detector]) -> None:
     """Reports that a resource has no detector, or more than one."""
     if detectors:
         several = " and ".join(detector.name for detector in detectors)
-        place.report("", f"must have one detector; got {several}; write a resource for each")
+        table.report("", f"must have one detector; got {several}; write a resource for each")
         return
     # An unknown key with a table was probably meant as the detector. _check_keys() has reported that key.
-    is_misspelt = any(isinstance(value, dict | list) and not is_resource_key(key) for key, value in raw.items())
+    unknown_values = [value for key, value in table.values.items() if not is_resource_key(key)]
+    is_misspelt = any(isinstance(value, dict | list) for value in unknown_values)
     if not is_misspelt:
-        place.report("", f"must have a detector, which is one of {', '.join(detector_names())}")
+        table.report("", f"must have a detector, which is one of {', '.join(detector_names())}")
 
 
-def _detector_fields(raw: Mapping[str, object], detector: Detector, place: Place) -> dict[str, object]:
+def _detector_fields(table: TomlTable, detector: Detector) -> dict[str, object]:
     """The fields of Resource that depend on the detector."""
     if isinstance(detector, ValueDetector):
         for key in _DEVICE_KEYS:
-            if key in raw:
-                place.report(key, f"applies to devices only, and {detector.name} reads a number; leave it out")
-        return {"tables": setting_tables(raw[detector.name], detector, place)}
-    fields: dict[str, object] = {"tables": detector_tables(raw[detector.name], detector, place)}
-    if "except" in raw:
-        fields["excepts"] = except_tables(raw["except"], detector, place)
-    measure = raw.get("measure", "count")
+            if key in table.values:
+                table.report(key, f"applies to devices only, and {detector.name} reads a number; leave it out")
+        return {"tables": setting_tables(table, detector)}
+    fields: dict[str, object] = {"tables": detector_tables(table, detector)}
+    if "except" in table.values:
+        fields["excepts"] = except_tables(table, detector)
+    measure = table.values.get("measure", "count")
     if measure == "count":
         for key in ("unit", "fallback"):
-            if key in raw:
-                place.report(key, f"a count has no {key}; leave it out, or set measure")
-    elif measure_type := _measure_type(measure, detector, place):
+            if key in table.values:
+                table.report(key, f"a count has no {key}; leave it out, or set measure")
+        return fields
+    measure_type = _measure_type(table, detector)
+    if measure_type is not None:
         fields["measure"] = measure
-        fields["unit"] = _unit(raw, measure_type=measure_type, place=place)
-        if "fallback" in raw:
-            fields["fallback"] = place.parse("fallback", measure_type.amount, raw["fallback"])
+        fields["unit"] = _unit(table, measure_type)
+        if "fallback" in table.values:
+            fields["fallback"] = table.parse("fallback", measure_type.amount)
     return fields
 
 
-def _measure_type(measure: object, detector: DeviceDetector, place: Place) -> Amount | None:
-    """The type of a measure: one of the detector's keys, or an attribute or property. If the measure is invalid,
-    reports a problem and returns None."""
+def _measure_type(table: TomlTable, detector: DeviceDetector) -> Amount | None:
+    """The type of the resource's measure: one of the detector's keys, or an attribute or property.
+
+    Reports an invalid measure, and returns None.
+    """
+    measure = table.values["measure"]
     if not isinstance(measure, str):
-        place.report("measure", f"must be text in quotes; got {describe_toml_value(measure)}")
+        table.report("measure", f"must be text in quotes; got {describe_toml_value(measure)}")
         return None
     if measure in detector.measures:
         return detector.measures[measure]
-    table, dot, name = measure.partition(".")  # attributes.NAME or properties.NAME
-    if not dot or table not in NAME_TABLES:
+    group, dot, name = measure.partition(".")  # attributes.NAME or properties.NAME
+    if not dot or group not in NAME_TABLES:
         valid = ["count", *detector.measures]
         if detector.find_in:  # the detector udev, which declares no measures
             valid += ["attributes.NAME", "properties.NAME"]
-        place.report("measure", f'unknown measure "{measure}"; {expected(measure, valid)}')
+        table.report("measure", f'unknown measure "{measure}"; {expected(measure, valid)}')
         return None
-    name_problem = NAME_TABLES[table]
-    if error := name_problem(name):
-        place.report("measure", f'"{measure}" {error}')
+    name_problem = NAME_TABLES[group]
+    problem = name_problem(name)
+    if problem:
+        table.report("measure", f'"{measure}" {problem}')
         return None
     return Amount("number")
 
 
-def _unit(raw: Mapping[str, object], *, measure_type: Amount, place: Place) -> str | None:
+def _unit(table: TomlTable, measure_type: Amount) -> str | None:
     """The unit of the quantity; None for a plain number. Reports a missing or invalid unit, and returns None."""
-    measure = raw["measure"]
+    measure = table.values["measure"]
     units = UNITS[measure_type.dimension]
     if not units:
-        if "unit" in raw:
-            place.report("unit", f"{measure} is a plain number without a unit; leave it out")
+        if "unit" in table.values:
+            table.report("unit", f"{measure} is a plain number without a unit; leave it out")
         return None
-    unit = raw.get("unit")
-    if unit is None:
-        place.report("unit", f"is required; {measure} is in one of {', '.join(units)}")
-    elif not isinstance(unit, str):
-        place.report("unit", f"must be text in quotes; got {describe_toml_value(unit)}")
-    elif unit not in units:
-        place.report("unit", f'unknown unit "{unit}"; {expected_unit(unit, units)}')
-    else:
+    unit = table.values.get("unit")
+    if isinstance(unit, str) and unit in units:
         return unit
+    if unit is None:
+        problem = f"is required; {measure} is in one of {', '.join(units)}"
+    elif isinstance(unit, str):
+        problem = f'unknown unit "{unit}"; {expected_unit(unit, units)}'
+    else:
+        problem = f"must be text in quotes; got {describe_toml_value(unit)}"
+    table.report("unit", problem)
     return None

@@ -6,9 +6,11 @@ parser. The functions that look for a remedy return "" if they find no remedy.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import unicodedata
+from dataclasses import dataclass
 from typing import Any
 
 from capacityd.config.line_numbers import earlier_line
@@ -18,9 +20,6 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
-
-MAX_DEPTH = 20
-"""Maximum depth of nested tables and lists. The code that reads them is recursive."""
 
 _MAX_LENGTH = 1000
 """Number of characters to search before and after the position, because some patterns take quadratic time."""
@@ -65,38 +64,22 @@ def parse_toml(text: str) -> dict[str, Any]:
     """Parses a document. Raises ConfigError with the line."""
     try:
         document: dict[str, Any] = tomllib.loads(text)
-        _check_limits(document)
+        # Raises the errors below for a document that later steps could not print.
+        json.dumps(document, default=str)
     except RecursionError as e:
         # Each of these characters may begin a table or a list, so the line with most of them is probably wrong.
         counts = [row.count("[") + row.count("{") + row.count(".") for row in text.split("\n")]
         line = counts.index(max(counts)) + 1
-        raise ConfigError(f"has more than {MAX_DEPTH} tables or lists inside each other", line=line) from e
+        raise ConfigError("has too many tables or lists inside each other", line=line) from e
     except ValueError as e:  # TOMLDecodeError, or an integer has thousands of digits
         raise _syntax_error(str(e), text) from e
     return document
 
 
-def _check_limits(value: object, depth: int = 1) -> None:
-    """Raises RecursionError if tables or lists are nested too deeply, as the parser does.
-
-    Raises ValueError for an integer with more digits than Python prints.
-    """
-    if depth > MAX_DEPTH:
-        raise RecursionError
-    if isinstance(value, int):
-        str(value)  # raises ValueError for thousands of digits
-    elif isinstance(value, dict):
-        for item in value.values():
-            _check_limits(item, depth + 1)
-    elif isinstance(value, list):
-        for item in value:
-            _check_limits(item, depth + 1)
-
-
 def _syntax_error(message: str, text: str) -> ConfigError:
     """The error for text that is not TOML. message: the parser's message, which ends with the position."""
     position = _POSITION.search(message)
-    if position is None:  # an integer with thousands of digits, which Python refuses to convert
+    if position is None:  # an integer has thousands of digits, which Python refuses to convert
         rows = text.split("\n")
         line = rows.index(max(rows, key=len)) + 1
         return ConfigError("is not valid TOML: an integer has too many digits", line=line)
@@ -106,20 +89,17 @@ def _syntax_error(message: str, text: str) -> ConfigError:
         line = int(position["line"])
         column = int(position["column"])
         place = f"column {column}"
-        row = rows[line - 1]
-        before_in_line = row[: column - 1]
+        before_in_line = rows[line - 1][: column - 1]
         before = "\n".join([*rows[: line - 1], before_in_line])
-        after = row[column - 1 :]
+        after = rows[line - 1][column - 1 :]
     else:
+        unclosed = _unclosed(text)
+        last_line = len(text.rstrip("\n").split("\n"))
+        line = last_line if unclosed is None else unclosed.line
         place = "end of the file"
         before_in_line = rows[-1]
         before = text
         after = ""
-        unclosed = _unclosed(text)  # the error has the line of the opening character
-        if unclosed is None:
-            line = len(text.rstrip("\n").split("\n"))
-        else:
-            _, line = unclosed
     remedy = (
         _odd_character(after)
         or _mistake(before_in_line[-_MAX_LENGTH:], after[:_MAX_LENGTH])
@@ -172,29 +152,20 @@ def _not_in_quotes(before: str, after: str) -> str:
 
 
 def _missing_separator(before: str, after: str, line: int) -> str:
-    """A remedy for a missing closing character of a list, table or text, and for two keys without a separator.
-
-    line: the line of the position.
-    """
+    """A remedy for a missing comma, or a missing end of a list, table or text. line: the line of the position."""
     unclosed = _unclosed(before)
     if unclosed is None:
-        key = _NEXT_KEY.match(after)
-        is_first_in_line = not before.rpartition("\n")[2].strip()
-        return f"write {key[1]} in a line of its own" if key and not is_first_in_line else ""
-    opening, opening_line = unclosed
-    is_in_earlier_line = opening_line < line
-    place = f" of line {opening_line}" if is_in_earlier_line else ""
-    if opening == "{" and (key := _NEXT_KEY.match(after)) and not is_in_earlier_line:
-        return f"write a comma before {key[1]}"
-    if after.strip():
-        # In a list on a single line, other mistakes are as likely.
-        is_long_list = opening == "[" and is_in_earlier_line
-        return f"a comma or the closing ]{place} is missing" if is_long_list else ""
-    if opening == "[":
-        return f"the closing ]{place} is missing"
-    if opening == "{":
-        return f"the table in braces{place} must end with }} in the same line"
-    return f"the closing quote{place} is missing"
+        return ""
+    is_end_of_line = not after.strip()
+    if unclosed.character == "{" and is_end_of_line:
+        return "the table in braces must end with } in the same line"
+    next_key = _NEXT_KEY.match(after)
+    if unclosed.character == "{" and next_key:
+        return f"write a comma before {next_key[1]}"
+    if unclosed.character == "[" and (is_end_of_line or unclosed.line < line):
+        return f"a comma or the closing ] of line {unclosed.line} is missing"
+    is_quote = unclosed.character in "\"'"
+    return "the closing quote is missing" if is_quote and is_end_of_line else ""
 
 
 def _odd_quote(row: str) -> str:
@@ -211,17 +182,25 @@ def _second(text: str, line: int) -> str:
     return f"line {earlier} has the same table or key: remove one of the two, or join them" if earlier else ""
 
 
-def _unclosed(text: str) -> tuple[str, int] | None:
-    """The innermost unclosed quote, [ or {, and its line; None if everything is closed."""
-    opened: list[tuple[str, int]] = []
+@dataclass(frozen=True, slots=True)
+class _Unclosed:
+    """A quote, [ or { that is not closed."""
+
+    character: str
+    line: int
+
+
+def _unclosed(text: str) -> _Unclosed | None:
+    """The innermost unclosed quote, [ or {; None if everything is closed."""
+    opened: list[_Unclosed] = []
     # Remove complete texts and comments, but keep their line ends: the lines are counted below.
     rest = _TEXT_OR_COMMENT.sub(lambda match: "\n" * match[0].count("\n"), text)
     for line, row in enumerate(rest.split("\n"), 1):
         for character in re.findall(r"""["'\[\]{}]""", row):
             if character in "\"'":  # complete texts were removed, so this quote is not closed
-                return character, line
+                return _Unclosed(character, line)
             if character in "[{":
-                opened.append((character, line))
+                opened.append(_Unclosed(character, line))
             elif opened:
                 opened.pop()
     return opened[-1] if opened else None

@@ -8,7 +8,7 @@ from typing import cast
 
 from capacityd.schema.matchers import IPNetwork, parse_network
 from capacityd.schema.setting_types import SettingType
-from capacityd.schema.toml_values import describe_toml_value
+from capacityd.schema.toml_values import parse_texts
 
 
 def parsed_networks(texts: object) -> tuple[IPNetwork, ...]:
@@ -19,11 +19,13 @@ def parsed_networks(texts: object) -> tuple[IPNetwork, ...]:
 
 
 def _parse_networks(raw: object) -> tuple[str, ...]:
-    return tuple(str(_network(item)) for item in _items(raw))
+    texts = parse_texts(raw, 'a network such as "192.0.2.0/24"')
+    return tuple(str(_network(text)) for text in texts)
 
 
 def _parse_ranges(raw: object) -> tuple[str, ...]:
-    return tuple(str(network) for item in _items(raw) for network in _range(item))
+    texts = parse_texts(raw, 'an address, a network or a range such as "192.0.2.1-192.0.2.9"')
+    return tuple(str(network) for text in texts for network in _range(text))
 
 
 NETWORKS = SettingType("addresses", _parse_networks)
@@ -32,15 +34,7 @@ ADDRESS_RANGES = SettingType("addresses", _parse_ranges)
 """Networks in CIDR notation, single addresses and ranges. The parsed value is a tuple of networks as texts."""
 
 
-def _items(raw: object) -> Sequence[object]:
-    items = raw if isinstance(raw, list) else [raw]
-    if not items:
-        raise ValueError("must not be an empty list")
-    return items
-
-
-def _network(raw: object) -> IPNetwork:
-    text = _text(raw, example="192.0.2.0/24")
+def _network(text: str) -> IPNetwork:
     if "-" in text:
         raise ValueError(
             f'"{text}" is not a network; write a network that contains it, and "except" for the rest of the network'
@@ -50,8 +44,7 @@ def _network(raw: object) -> IPNetwork:
     return parse_network(text.strip())
 
 
-def _range(raw: object) -> Sequence[IPNetwork]:
-    text = _text(raw, example="192.0.2.1-192.0.2.9")
+def _range(text: str) -> Sequence[IPNetwork]:
     lowest, dash, highest = text.partition("-")
     if not dash or "%" in text:  # parse_network() explains what is wrong with a "%"
         return [parse_network(text.strip())]
@@ -62,9 +55,3 @@ def _range(raw: object) -> Sequence[IPNetwork]:
     except (ValueError, TypeError):  # TypeError: one address is IPv4, the other IPv6
         message = f'"{text}" is not a range; write it like "192.0.2.1-192.0.2.9", the lower address first'
         raise ValueError(message) from None
-
-
-def _text(raw: object, example: str) -> str:
-    if not isinstance(raw, str):
-        raise ValueError(f'must be text such as "{example}", or a list of texts; got {describe_toml_value(raw)}')
-    return raw

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from capacityd.model.key import Key
-from capacityd.schema.matchers import GlobMatcher, KeyMatcher
+from capacityd.schema.matchers import KeyMatcher
 from capacityd.schema.setting_types import (
     BOOLEAN,
     NODE_NAME,
@@ -70,11 +70,9 @@ class Resource:
 
         shares: the devices' shares, in base units.
         """
-        total = self.reduced(shares)
-        factor = self.base_units
         part, whole = self.reserve.share
-        # total * (1 - part / whole) / factor - units, in whole numbers. Only the result is rounded.
-        return (total * (whole - part) - self.reserve.units * factor * whole) // (factor * whole)
+        total = self.reduced(shares) * (whole - part)  # in parts of base units, so that only the result is rounded
+        return total // (self.base_units * whole) - self.reserve.units
 
     @property
     def base_units(self) -> int:
@@ -83,22 +81,22 @@ class Resource:
 
     def has_test(self, key: str) -> bool:
         """Whether a table of the resource or of its `except` tests this key."""
-        return any(test.key == key for table in (*self.tables, *self.excepts) for test in table.tests)
+        tests = [test for table in (*self.tables, *self.excepts) for test in table.tests]
+        return any(test.key == key for test in tests)
 
     @property
     def when_paths(self) -> tuple[str, ...]:
         """The paths whose existence `when` tests."""
-        matchers = [matcher for test in self.when if test.key == "path" for matcher in test.matchers]
-        return tuple(matcher.pattern for matcher in matchers if isinstance(matcher, GlobMatcher))
+        return tuple(path for test in self.when if test.key == "path" for path in test.patterns)
 
     def texts_for(self, key: str) -> tuple[str, ...]:
-        """The exact texts and globs for this key in the resource's tables, sorted.
+        """The texts and globs for this key in the resource's tables, sorted.
 
         Leaves out the tables of `except`, because they only exclude devices.
         """
         tests = [test for table in self.tables for test in table.tests if test.key == key]
-        matchers = [matcher for test in tests for matcher in test.matchers]
-        return tuple(sorted({matcher.pattern for matcher in matchers if isinstance(matcher, GlobMatcher)}))
+        texts = {text for test in tests for text in test.patterns}
+        return tuple(sorted(texts))
 
 
 def _setting(table: str, type_: SettingType, about: str, default: object = None) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import operator
 import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -18,7 +17,6 @@ IPNetwork: TypeAlias = "ipaddress.IPv4Network | ipaddress.IPv6Network"
 
 GLOB_CHARACTERS = frozenset("*?[")
 
-_COMPARISONS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt, "=": operator.eq}
 _GLOB_CLASS = re.compile(r"\[(!.|[^!])[^\]]*\]", re.DOTALL)
 """A class of fnmatch, such as [ab] or [!ab]. A "]" as the first character belongs to the class: []ab]. A "[" without a
 "]" after it is a plain character."""
@@ -45,34 +43,37 @@ class GlobMatcher:
             return self.pattern == ""
         if isinstance(value, tuple):
             return any(self.matches(item) for item in value)
-        text = str(value).lower() if self.ignore_case else str(value)
-        if text == self.pattern:
-            return True
-        is_glob = not GLOB_CHARACTERS.isdisjoint(self.pattern)
-        return is_glob and fnmatchcase(text, self.pattern)
+        text = str(value)
+        if self.ignore_case:
+            text = text.lower()
+        return text == self.pattern or fnmatchcase(text, self.pattern)
 
 
 @dataclass(frozen=True, slots=True)
 class RangeMatcher:
-    """Matches a number if all comparisons hold; a missing value never matches."""
+    """Matches the whole numbers of a range; a missing value never matches."""
 
-    comparisons: tuple[tuple[str, int], ...]
-    """Pairs of a sign, such as ">=", and a bound in base units."""
+    least: int
+    """The smallest number that matches, in base units."""
+    most: int | None = None
+    """The largest number that matches, in base units; None for no limit."""
 
     def matches(self, value: Value) -> bool:
         if type(value) is not int:  # isinstance() would accept True and False
             return False
-        return all(_COMPARISONS[sign](value, bound) for sign, bound in self.comparisons)
+        if self.most is not None and value > self.most:
+            return False
+        return value >= self.least
 
 
 @dataclass(frozen=True, slots=True)
 class BoolMatcher:
-    """Matches true or false."""
+    """Matches only true, or only false."""
 
-    wanted: bool
+    configured: bool
 
     def matches(self, value: Value) -> bool:
-        return value is self.wanted
+        return value is self.configured
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,11 @@ class KeyMatcher:
     text: str
     """The configured value, for messages."""
 
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The texts and globs to match; empty for other types of values."""
+        return tuple(matcher.pattern for matcher in self.matchers if isinstance(matcher, GlobMatcher))
+
     def matches(self, value: Value) -> bool:
         return any(matcher.matches(value) for matcher in self.matchers)
 
@@ -134,7 +140,13 @@ def parse_network(text: str) -> IPNetwork:
 
 
 def check_glob(text: str) -> None:
-    """Raises ValueError for a regular expression, which would match no value, and for a "[" without a "]"."""
+    """Checks a text that is matched exactly or as a glob.
+
+    Raises ValueError for an unprintable character, a "[" without a "]", and a regular expression, which would match no
+    value.
+    """
+    if not text.isprintable():
+        raise ValueError('contains an unprintable character; write "*" for it')
     # A sign of a regular expression in a class, such as [|], is a plain character. "]" stands for the class: [0-9]+.
     if _REGEX.search(_GLOB_CLASS.sub("]", text)):
         raise ValueError(f'"{text}" is a regular expression; write a glob, where "*" is any text, or a list of globs')

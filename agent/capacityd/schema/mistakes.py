@@ -22,8 +22,9 @@ class Mistake:
 
 
 def _write_a_list(text: str) -> str:
-    parts = ", ".join(f'"{part.strip()}"' for part in re.split("[|,]", text) if part.strip())
-    return f"is a single name; to match any of several, write a list: [{parts}]"
+    names = [name.strip() for name in re.split("[|,]", text)]
+    in_quotes = ", ".join(f'"{name}"' for name in names if name)
+    return f"is a single name; to match any of several, write a list: [{in_quotes}]"
 
 
 def _wwn_of_lsblk(text: str) -> str:

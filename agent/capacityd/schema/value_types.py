@@ -26,8 +26,8 @@ from capacityd.schema.units import Dimension, is_amount, parse_amount
 
 _HEX_GLOB = re.compile(r"([0-9a-fA-F]*([*?]|\[[^\]]+\]))+[0-9a-fA-F]*")
 """Hexadecimal digits with at least one *, ? or class."""
-_SIGN = re.compile(">=|<=|>|<|=|")
-"""The sign of a comparison. No sign means "="."""
+_SIGNS = (">=", "<=", ">", "<", "=")
+"""The signs of comparisons. No sign means "="."""
 _EXAMPLES: Mapping[Dimension, str] = {"size": ">=500GB", "speed": ">=10Gbit/s", "frequency": ">=3GHz", "number": ">=1"}
 
 
@@ -40,15 +40,16 @@ class Text:
     """Mistakes that parse() rejects, in addition to NEGATION and BLANK_AT_END."""
 
     def parse(self, raw: object) -> tuple[Matcher, ...]:
-        written = parse_texts(raw, "text")
-        for text in written:
-            for mistake in (NEGATION, BLANK_AT_END, *self.rejects):
-                if re.search(mistake.pattern, text):
-                    raise ValueError(f'"{text}" {mistake.remedy(text)}')
-            check_glob(text)
-        return tuple(
-            GlobMatcher(text.lower() if self.ignore_case else text, ignore_case=self.ignore_case) for text in written
-        )
+        return tuple(self._matcher(text) for text in parse_texts(raw, "text"))
+
+    def _matcher(self, text: str) -> Matcher:
+        """The matcher for a text. Raises ValueError."""
+        for mistake in (NEGATION, BLANK_AT_END, *self.rejects):
+            if re.search(mistake.pattern, text):
+                raise ValueError(f'"{text}" {mistake.remedy(text)}')
+        check_glob(text)
+        pattern = text.lower() if self.ignore_case else text
+        return GlobMatcher(pattern, self.ignore_case)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,33 +78,41 @@ class HexId:
     def parse(self, raw: object) -> tuple[Matcher, ...]:
         items = raw if isinstance(raw, list) else [raw]
         for item in items:
-            if type(item) is int:  # the TOML parser returns the same integer for 10 and 0xa
-                digits = 2 if self.prefix_matches else self.digits  # two digits are a class without its subclass
-                decimal = f"{item:0{digits}}"
-                hexadecimal = f"{item:0{digits}x}"
-                hint = "" if decimal == hexadecimal else f', or "{hexadecimal}" if it was written 0x{hexadecimal}'
-                raise ValueError(f'must be in quotes: "{decimal}"{hint}')
-        return tuple(self._matcher(written) for written in parse_texts(raw, "hexadecimal digits"))
+            if type(item) is int:
+                raise ValueError(f"must be in quotes: {self._in_quotes(item)}")
+        return tuple(self._matcher(text) for text in parse_texts(raw, "hexadecimal digits"))
 
-    def _matcher(self, written: str) -> Matcher:
-        """The matcher for an ID, the beginning of an ID, or a glob. Raises ValueError. written: the text in TOML."""
-        text = written.lower().removeprefix("0x")
-        number = f"{'2, 4 or ' if self.prefix_matches else ''}{self.digits} hexadecimal digits"
+    def _in_quotes(self, number: int) -> str:
+        """The IDs that a number without quotes may mean: the TOML parser returns the same integer for 10 and 0xa."""
+        digits = 2 if self.prefix_matches else self.digits  # two digits are a class without its subclass
+        decimal = f"{number:0{digits}}"
+        hexadecimal = f"{number:0{digits}x}"
+        if decimal == hexadecimal:
+            return f'"{decimal}"'
+        return f'"{decimal}", or "{hexadecimal}" if it was written 0x{hexadecimal}'
+
+    def _matcher(self, text: str) -> Matcher:
+        """The matcher for an ID, the beginning of an ID, or a glob. Raises ValueError."""
+        number = f"{self.digits} hexadecimal digits"
+        if self.prefix_matches:
+            number = f"2, 4 or {number}"
         if ":" in text:
-            raise ValueError(f'"{written}" must be one ID of {number}; write a second one as a separate key')
+            raise ValueError(f'"{text}" must be one ID of {number}; write a second one as a separate key')
         check_glob(text)
-        if not text or _HEX_GLOB.fullmatch(text):  # "" matches a missing ID
-            return GlobMatcher(text, ignore_case=True)
-        if not re.fullmatch("[0-9a-f]+", text):
-            raise ValueError(f'"{written}" must be {number}, as in the output of "capacityd devices"')
-        if len(text) > self.digits:
-            raise ValueError(f'"{written}" must be {number}')
-        if len(text) == self.digits:
-            return GlobMatcher(text, ignore_case=True)
-        complete = len(text) + len(text) % 2 if self.prefix_matches else self.digits
-        if len(text) == complete:
-            return GlobMatcher(f"{text}*", ignore_case=True)
-        raise ValueError(f'"{written}" must be {number}; did you mean "{text.zfill(complete)}"?')
+        pattern = text.lower().removeprefix("0x")
+        if not pattern or _HEX_GLOB.fullmatch(pattern):  # "" matches a missing ID
+            return GlobMatcher(pattern, ignore_case=True)
+        if not re.fullmatch("[0-9a-f]+", pattern):
+            raise ValueError(f'"{text}" must be {number}, as in the output of "capacityd devices"')
+        digits = len(pattern)
+        if digits > self.digits:
+            raise ValueError(f'"{text}" must be {number}')
+        if digits == self.digits:
+            return GlobMatcher(pattern, ignore_case=True)
+        if self.prefix_matches and digits % 2 == 0:
+            return GlobMatcher(f"{pattern}*", ignore_case=True)
+        complete_digits = digits + 1 if self.prefix_matches else self.digits
+        raise ValueError(f'"{text}" must be {number}; did you mean "{pattern.zfill(complete_digits)}"?')
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,24 +136,30 @@ class Amount:
         texts = parse_texts(items, f'a comparison such as "{_EXAMPLES[self.dimension]}"')
         return tuple(self._range(text) for text in texts)
 
-    def _range(self, written: str) -> Matcher:
+    def _range(self, text: str) -> Matcher:
         """The matcher for comparisons separated by commas. Raises ValueError if no number can match all of them."""
-        comparisons = tuple(self._comparison(part.strip(), written) for part in written.split(","))
-        # The lowest and the highest whole numbers for which each comparison holds.
-        lowest = [bound + 1 if sign == ">" else bound for sign, bound in comparisons if sign in (">", ">=", "=")]
-        highest = [bound - 1 if sign == "<" else bound for sign, bound in comparisons if sign in ("<", "<=", "=")]
-        if lowest and highest and max(lowest) > min(highest):
-            raise ValueError(f'"{written}" matches nothing; to match either comparison, write a list')
-        return RangeMatcher(comparisons)
+        least = 0
+        most: int | None = None
+        for comparison in text.split(","):
+            sign, bound = self._sign_and_bound(comparison.strip(), text)
+            if sign in (">", ">=", "="):
+                lowest = bound + 1 if sign == ">" else bound
+                least = max(least, lowest)
+            if sign in ("<", "<=", "="):
+                highest = bound - 1 if sign == "<" else bound
+                most = highest if most is None else min(most, highest)
+        if most is not None and least > most:
+            raise ValueError(f'"{text}" matches nothing; to match either comparison, write a list')
+        return RangeMatcher(least, most)
 
-    def _comparison(self, part: str, written: str) -> tuple[str, int]:
-        """Sign and bound of one comparison. The bound is in base units. written: all comparisons, for messages."""
-        match = _SIGN.match(part)
-        sign = match[0] if match else ""  # _SIGN matches every text, at least the empty sign
-        amount = part[len(sign) :].strip()
-        if not is_amount(amount):
-            raise ValueError(f'"{written}" is not a comparison; write it like "{_EXAMPLES[self.dimension]}"')
-        return sign or "=", parse_amount(amount, self.dimension)
+    def _sign_and_bound(self, comparison: str, text: str) -> tuple[str, int]:
+        """The sign of a comparison, and its bound in base units. text: all comparisons, for messages."""
+        amount = comparison.lstrip("<>=")
+        sign = comparison.removesuffix(amount) or "="
+        amount = amount.strip()
+        if sign not in _SIGNS or not is_amount(amount):
+            raise ValueError(f'"{text}" is not a comparison; write it like "{_EXAMPLES[self.dimension]}"')
+        return sign, parse_amount(amount, self.dimension)
 
     def amount(self, raw: object) -> int:
         """Parses an amount without a sign, such as a fallback, into base units. Raises ValueError."""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from capacityd.cli.commands.config import show
 from capacityd.config import Loaded
-from capacityd.config.toml import MAX_DEPTH
 from capacityd.detectors import detector_names
 from capacityd.model.errors import ConfigError
 from tests.support.config_errors import Case, cases, parser_error
@@ -34,19 +32,12 @@ def test_each_error_has_its_line_and_message(case: Case) -> None:
     assert str(e.value) == "\n".join(p.located() for p in configuration.problems)
     if case.in_resource:
         more = f" (and {len(case.errors) - 1} more)" if len(case.errors) > 1 else ""
-        assert configuration.config.broken == {NAME: f"{configuration.problems[0].reason()}{more}"}
+        assert configuration.config.broken == {NAME: f"{configuration.problems[0].public()}{more}"}
         assert configuration.config.resources == ()
 
 
 def test_an_empty_resource_lacks_a_detector() -> None:
     assert lines(loaded(X)) == [f"1: {X} must have a detector, which is one of {', '.join(detector_names())}"]
-
-
-def test_too_many_tables_inside_each_other_are_an_error() -> None:
-    """The value of the innermost key counts as a level too."""
-    for depth, too_deep in ((MAX_DEPTH - 1, False), (MAX_DEPTH, True)):
-        (line,) = lines(loaded(f"x = 1\n{'.'.join('a' * depth)} = 1"))[-1:]
-        assert (line == f"2: has more than {MAX_DEPTH} tables or lists inside each other") == too_deep
 
 
 LONGEST = ".".join(["a" * 50] * 4) + "." + "a" * 49
@@ -87,8 +78,8 @@ def test_a_number_of_hundreds_of_digits_is_an_error(value: str) -> None:
         ("a = 1 ; seats", "1: <parser>; a comment starts with #"),
         ("a = 1\n/* seats */", "2: <parser>; a comment starts with #"),
         ('a = "x";\nb = 1', "1: <parser>; remove the semicolon"),
-        ("a = 1\n\nx = [\n  1,\n\n", "3: <parser>; the closing ] is missing"),
-        ("a = 1\nx = " + "[" * 5000, "2: has more than 20 tables or lists inside each other"),
+        ("a = 1\n\nx = [\n  1,\n\n", "3: <parser>; a comma or the closing ] of line 3 is missing"),
+        ("a = 1\nx = " + "[" * 5000, "2: has too many tables or lists inside each other"),
         ("a = 1\nx = " + "9" * 5000, "2: is not valid TOML: an integer has too many digits"),
         ("a = 1\nx = 0x" + "f" * 5000, "2: is not valid TOML: an integer has too many digits"),
     ],
@@ -103,14 +94,6 @@ def test_a_file_that_cannot_be_parsed_is_not_read(text: str, reported: str) -> N
 
 def test_a_byte_that_is_not_utf8_is_named_with_its_line() -> None:
     assert lines(loaded(b"# a\n# \xe9\n")) == ["2: is not UTF-8: it has the byte 0xe9; save it as UTF-8"]
-
-
-def test_a_resource_with_an_invalid_name_is_broken_too() -> None:
-    configuration = loaded('[resources.y]\n[resources."a\\u001bb"]\nusb = {}')
-    assert configuration.config.broken == {
-        "y": configuration.problems[0].reason(),
-        "a\\x1bb": configuration.problems[1].reason(),
-    }
 
 
 @pytest.mark.parametrize(
@@ -135,13 +118,11 @@ def test_a_misspelt_or_misplaced_observe_counts_as_true(text: str, observes: boo
     configuration = loaded(text)
     assert len(configuration.problems) == 1
     assert configuration.config.settings.observe is observes
-    shown = f"observe = true  # {configuration.problems[0].file}\n"
-    assert (shown in show(configuration)) is observes
 
 
 def test_messages_are_short() -> None:
     text = f"{X}\nusb = {{ vendor = '{'z' * 100000}' }}\n'{'k' * 100000}' = 1\n[resources.{'n' * 9999}]"
     configuration = loaded(text)
     assert len(configuration.problems) == 3
-    assert all(len(p.reason()) < 2500 for p in configuration.problems)
+    assert all(len(p.public()) < 2500 for p in configuration.problems)
     assert all(len(name) < 1000 for name in configuration.config.broken)

@@ -49,7 +49,7 @@ TESTS: list[tuple[str, list[str]]] = [
     ('nic = { kind = ["bond", "vf"] }', ['kind is "bond" or "vf"']),
     (
         'disk = { properties = { P = "1" }, attributes = { "queue/x" = "2" }, size = ">=1kB, <2kB" }',
-        ['properties.P is "1" and attributes.queue/x is "2" and size is >=1kB, <2kB'],
+        ['size is >=1kB, <2kB and properties.P is "1" and attributes.queue/x is "2"'],
     ),
     (
         'nic = { max_speed = [">=10Gbit/s", "1Gbit/s"] }',
@@ -108,7 +108,7 @@ FIELDS: list[tuple[str, Mapping[str, Any]]] = [
     ('pci = {}\nmeasure = "sriov_numvfs"\nfallback = 0', {"measure": "sriov_numvfs", "unit": None, "fallback": 0}),
     ('nic = {}\nmeasure = "speed"\nunit = "Mbit/s"\nfallback = "1Gbit/s"', {"fallback": 10**9}),
     ("usb = {}\nreserve = 1000", {"reserve": Reserve(1000)}),
-    ('usb = {}\nreserve = "12.5 %"', {"reserve": Reserve(0, (1, 8))}),
+    ('usb = {}\nreserve = "12.5 %"', {"reserve": Reserve(0, (125, 1000))}),
     ('usb = {}\nreserve = "99.999999%"', {"reserve": Reserve(0, (99999999, 100000000))}),
     ('usb = {}\nreduce = "min"', {"reduce": "min"}),
     ("usb = {}\nexpect = 9223372036854775807", {"expect": 2**63 - 1}),
@@ -173,8 +173,10 @@ def test_no_detector_and_no_key_of_a_detector_has_a_reserved_name() -> None:
 
 def test_when_knows_each_dmi_file_of_this_machine() -> None:
     folder = Path("/sys/class/dmi/id")
-    there = {f.name for f in folder.iterdir() if f.is_file()} - {"uevent"} if folder.exists() else set()
-    assert there <= {*WHEN_KEYS["dmi"].names}
+    names = {f.name for f in folder.iterdir() if f.is_file()} - {"uevent"} if folder.exists() else set()
+    name_problem = WHEN_KEYS["dmi"].name_problem
+    assert name_problem is not None
+    assert [name for name in names if name_problem(name)] == []
 
 
 def test_only_the_configured_detectors_are_imported(tmp_path: Path) -> None:
@@ -233,15 +235,8 @@ def test_show_prints_each_value_with_its_file() -> None:
 
 
 def test_the_annotated_example_configures_nothing() -> None:
-    """The file contains only comments. Without the comment marks it is a valid configuration."""
-    path = ROOT / "conf" / "capacityd.toml"
-    assert load(str(path)).require() == load(os.devnull).require()
-    shown = [line[1:] for line in path.read_text().splitlines() if line.startswith("#") and line[1:2] not in " :"]
-    config = loaded("\n".join(shown)).require()
-    assert config.resources
-    assert config.settings != Settings()
-    used = {name for name in Resource.__dataclass_fields__ if name in RESOURCE_KEYS} | {"except", "enabled"}
-    assert not [key for key in used if not any(line.startswith((f"{key} =", f"{key}.")) for line in shown)]
+    """The file contains only comments. tests/unit/docs checks the commented lines."""
+    assert load(str(ROOT / "conf/capacityd.toml")).require() == load(os.devnull).require()
 
 
 @pytest.mark.parametrize(
@@ -249,13 +244,13 @@ def test_the_annotated_example_configures_nothing() -> None:
     [
         (
             "cpu = {}",
-            "without a measure this is 1 on every machine; add a measure: cores, threads, sockets, max_frequency",
+            "cpu: without a measure this is 1 on every machine; add a measure: cores, threads, sockets, max_frequency",
         ),
         ('cpu = { cores = ">=64" }', ""),
         ('cpu = {}\nmeasure = "cores"', ""),
         (
             'disk = { size = "500GB" }',
-            'size: "500GB" matches only this exact size; for this size or more write ">=500GB"',
+            'disk: size "500GB" matches only this exact size; for this size or more write ">=500GB"',
         ),
         ('disk = { size = ["=500GB", ">=1TB, <2TB"] }', ""),
         ('nic = { speed = "10Gbit/s" }', ""),
@@ -265,6 +260,6 @@ def test_the_annotated_example_configures_nothing() -> None:
 def test_a_probable_mistake_is_a_warning(written: str, warning: str) -> None:
     configuration = loaded(f"{HEADER}\n{written}\n")
     assert configuration.require()
-    reported = [p.located("warning: ").partition(".toml")[2] for p in configuration.warnings]
-    detector = written.partition(" ")[0]
-    assert reported == ([f":2: warning: {HEADER[:-1]}.{detector}] {warning}"] if warning else [])
+    (file,) = configuration.files
+    reported = [problem.located("warning: ") for problem in configuration.warnings]
+    assert reported == ([f"{file}:2: warning: {HEADER} {warning}"] if warning else [])

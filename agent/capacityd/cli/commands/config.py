@@ -57,8 +57,7 @@ def _check(loaded: Loaded, options: Options) -> int:
 
 def _node_name_problem(loaded: Loaded, options: Options) -> Iterator[Problem]:
     if error := node_name_error(loaded.config, options.selection.kubeconfig):
-        file = loaded.origins.get(("kubernetes", "node_name"), "")
-        yield Problem(file, error, table="kubernetes", key="node_name")
+        yield loaded.origins["kubernetes"]["node_name"].problem("node_name", error)
 
 
 def _as_dict(problem: Problem) -> dict[str, object]:
@@ -83,31 +82,30 @@ def _folders(loaded: Loaded) -> Iterator[str]:
 def show(loaded: Loaded) -> str:
     """The merged configuration as TOML, with the hash and the file of each value in comments."""
     lines = []
-    if loaded.values:
-        lines.append(f"# hash {loaded.config.digest} (the annotation {CONFIGURATION_ANNOTATION} on the Node)")
-    for table, values in loaded.values.items():
-        if table == "resources":
-            continue
-        lines += ["", f"[{table}]"]
-        for key, value in values.items():
-            lines.append(f"{_pair(key, value)}  # {printable(loaded.origins[table, key])}")
-    for name, values in loaded.values.get("resources", {}).items():
-        file = loaded.origins["resources", name]  # all keys of a resource are in one file
-        lines += ["", f"[resources.{toml_key(name)}]  # {printable(file)}"]
-        lines += [_pair(key, value) for key, value in values.items()]
-    return "\n".join(lines or ["# nothing is configured"]).lstrip("\n") + "\n"
+    for table, origins in loaded.origins.items():
+        if origins and table != "resources":
+            lines += ["", f"[{table}]"]
+            for key, origin in origins.items():
+                lines.append(f"{_pair(key, origin.values[key])}  # {printable(origin.file)}")
+    for name, origin in loaded.origins["resources"].items():
+        lines += ["", f"[resources.{toml_key(name)}]  # {printable(origin.file)}"]
+        lines += [_pair(key, value) for key, value in origin.values[name].items()]
+    if not lines:
+        return "# nothing is configured\n"
+    hash_line = f"# hash {loaded.config.digest} (the annotation {CONFIGURATION_ANNOTATION} on the Node)"
+    return "\n".join([hash_line, *lines, ""])
 
 
 def show_json(loaded: Loaded) -> dict[str, object]:
     """The merged configuration as a JSON object: files, hash, each table with its values, and origins (table.key ->
     file)."""
-    return {
-        "files": list(loaded.files),
-        "hash": loaded.config.digest,
-        "resources": {},  # replaced by the next line if there are resources
-        **{table: dict(values) for table, values in loaded.values.items()},
-        "origins": {f"{table}.{toml_key(key)}": file for (table, key), file in loaded.origins.items()},
-    }
+    values: dict[str, dict[str, object]] = {"resources": {}}
+    files: dict[str, str] = {}
+    for table, origins in loaded.origins.items():
+        for key, origin in origins.items():
+            values.setdefault(table, {})[key] = origin.values[key]
+            files[f"{table}.{toml_key(key)}"] = origin.file
+    return {"files": list(loaded.files), "hash": loaded.config.digest, **values, "origins": files}
 
 
 def _pair(key: str, value: object) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from capacityd.cli.output.terminal import listed, print_line, print_table
 from capacityd.config.hints import hints
-from capacityd.config.problems import Place
 from capacityd.model.errors import Cause
 from capacityd.model.reading import (
     Absent,
@@ -53,8 +52,8 @@ def print_explanation(resource: Resource, reading: Reading) -> None:
 
 def _details(resource: Resource, reading: Reading) -> Iterator[tuple[str, str]]:
     """Yields label and text of the lines above the devices."""
-    for hint in hints(resource, Place(resource.source)):  # probable mistakes in the configuration
-        yield "hint", f"{hint.key}: {hint.message}" if hint.key else hint.message
+    for key, hint in hints(resource):  # probable mistakes in the configuration
+        yield "hint", f"{key}: {hint}" if key else hint
     explanation = reading.explanation
     if explanation is None:
         # The reason says everything, except what to do about a detector that hangs.

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capacityd.cli import run
-from capacityd.config.tables import UNSAFE_ATTRIBUTES
+from capacityd.config.keys import UNSAFE_ATTRIBUTES
 from capacityd.detectors.udev import DETECTOR, find_in
 from capacityd.discovery.reader import value_of
 from capacityd.host import time_limit

@@ -29,7 +29,7 @@ MAX_BLOCKED = 10.0
 Busy time, in which the detector runs or waits for a processor, does not count: a machine may have 50,000 devices."""
 
 MAX_BUSY = 300.0
-"""Seconds from the start of a pass until a detector without a timeout setting is killed even if it is busy."""
+"""Seconds from the start of a pass until a detector is killed even if it is busy."""
 
 MAX_CPU = 60
 """Limit of processor time in seconds (RLIMIT_CPU) for a detector without a timeout setting. 50,000 devices need a tenth
@@ -85,7 +85,7 @@ class Child:
                 pass  # the child was killed while it wrote
         name = self.resource.detector
         if was_late:
-            was_blocked = self.kill_at < self.kill_at_latest  # equal for a busy child, and with a timeout setting
+            was_blocked = self.kill_at < self.kill_at_latest
             limit = self.max_blocked if was_blocked else self.kill_at_latest - self.started
             seconds = sum(_timeouts(self.resource)) or limit
             return Unknown(f"the detector {name} did not end within {round(seconds, 1):g} s", Cause.TIMEOUT)
@@ -138,7 +138,7 @@ def start_child(resource: Resource, read: Callable[[], object], *, explain: bool
     """Forks a child that reads a resource. Returns Unknown if the system lacks processes, memory or file descriptors.
 
     read: reads the resource in the child. explain: whether the result may quote what was read. busy_until: when to kill
-    a child that is still busy, by time.monotonic(). If the resource has a timeout setting, the timeout counts instead.
+    a child that is still busy, by time.monotonic().
     """
     pipe: tuple[int, ...] = ()
     try:
@@ -158,7 +158,6 @@ def start_child(resource: Resource, read: Callable[[], object], *, explain: bool
     started = time.monotonic()
     max_blocked = max_blocked_of(resource)
     kill_at = started + max_blocked
-    has_timeout = bool(_timeouts(resource))
     return Child(
         resource,
         pid,
@@ -166,7 +165,7 @@ def start_child(resource: Resource, read: Callable[[], object], *, explain: bool
         started=started,
         max_blocked=max_blocked,
         kill_at=kill_at,
-        kill_at_latest=kill_at if has_timeout else max(kill_at, busy_until),
+        kill_at_latest=max(kill_at, busy_until),
     )
 
 
@@ -222,15 +221,17 @@ def wait_for_any(running: Mapping[int, Child]) -> list[Child]:
     for pipe in running:
         poll.register(pipe, select.POLLIN)
     seconds = min(child.kill_at for child in running.values()) - time.monotonic()
-    ended = []
     milliseconds = max(0.0, seconds) * 1000 + 1  # 1 more, so that kill_at of the first child has passed afterwards
+    to_finish = []
     for pipe, _ in poll.poll(milliseconds):
+        child = running[pipe]
         part = os.read(pipe, 1 << 20)
-        running[pipe].output += part
-        if not part:
-            ended.append(running[pipe])
-    others = [child for child in running.values() if child not in ended]
-    for child in others:
+        child.output += part
+        if not part:  # the child has closed its pipe
+            to_finish.append(child)
+    for child in running.values():
         if child.is_late():
             child.postpone_kill()
-    return ended + [child for child in others if child.is_late()]
+        if child.is_late() and child not in to_finish:
+            to_finish.append(child)
+    return to_finish

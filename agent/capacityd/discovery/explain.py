@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import TypeAlias
+from itertools import product
 
 from capacityd.discovery.child import MAX_MEMORY
-from capacityd.discovery.matcher import MatchResult, describe_value
+from capacityd.discovery.matcher import Candidate, MatchResult, describe_value
 from capacityd.model.errors import Cause, HostError, NotRecorded
 from capacityd.model.host import Host
 from capacityd.model.reading import (
     Absent,
     Compared,
-    Contribution,
     Explanation,
     Reading,
     Rejection,
@@ -23,7 +23,7 @@ from capacityd.model.reading import (
     Unknown,
 )
 from capacityd.schema.config import Resource
-from capacityd.schema.device import Device, DeviceDetector
+from capacityd.schema.device import DeviceDetector
 from capacityd.schema.matchers import GlobMatcher, KeyMatcher, Value
 from capacityd.schema.units import UNITS
 from capacityd.schema.value_types import Amount
@@ -33,37 +33,28 @@ _UNIT = re.compile(r"[A-Za-z]+(/s)?$")
 _NOT_RESPONDING = (errno.EIO, errno.ETIMEDOUT, errno.EREMOTEIO, errno.ENODATA, errno.EBUSY, errno.EAGAIN)
 _SERVICE_RETRIES = "the service retries by itself"
 
-Match: TypeAlias = tuple[Device, MatchResult]
-"""A device, and whether it matches."""
-
 
 def explain_devices(
-    resource: Resource,
-    detector: DeviceDetector,
-    *,
-    matches: Sequence[Match],
-    counted: Sequence[Contribution],
-    reading: Reading,
+    host: Host, resource: Resource, detector: DeviceDetector, candidates: Sequence[Candidate], reading: Reading
 ) -> Reading:
-    """Adds rejections and an explanation to the reading of a resource that counts devices.
-
-    matches: all candidates. counted: the contributions of the devices that match.
-    """
-    rejections, undetermined = [], []
-    for device, result in matches:
-        if result.matches is False:
-            mismatches = tuple(_compare(test, value, detector) for test, value in result.mismatches)
-            reason = _reason(mismatches) if mismatches else result.reason
-            rejections.append(Rejection(device.name, reason=reason, mismatches=mismatches))
-        elif result.error is not None:
-            advice = _advice(resource, result.error, unreadable_key=result.unreadable_key)
-            undetermined.append(
-                Undetermined(device.name, reason=result.reason, advice=advice, detail=result.detail),
-            )
-    hints = _hints(resource, matches, counted)
+    """Adds rejections and an explanation to the reading of a resource that counts devices."""
+    rejections = []
+    undetermined = []
+    for candidate in candidates:
+        name = candidate.device.name
+        match = candidate.match
+        if match.matches is False:
+            mismatches = tuple(_compare(test, value, detector) for test, value in match.mismatches)
+            reason = "; ".join(map(str, mismatches)) or match.reason
+            rejections.append(Rejection(name, reason, mismatches))
+        elif match.error is not None:
+            advice = _advice(resource, match.error, unreadable_key=match.unreadable_key)
+            undetermined.append(Undetermined(name, match.reason, advice, match.detail))
+    hints = tuple(dict.fromkeys(_hints(host, resource, candidates)))  # without duplicates
     explanation = None
     if isinstance(reading, Unknown):
-        explanation = Explanation(undetermined=tuple(undetermined), counted=tuple(counted), hints=hints)
+        counted = tuple(candidate.contribution for candidate in candidates if candidate.contribution)
+        explanation = Explanation(undetermined=tuple(undetermined), counted=counted, hints=hints)
     elif hints:
         explanation = Explanation(hints=hints)
     return replace(reading, rejections=tuple(rejections), explanation=explanation)
@@ -86,8 +77,7 @@ def explain_when(
     advice = ""
     if result.error:
         advice = _errno_advice(result.error) or f'test another key in "when" if this lasts; {_SERVICE_RETRIES}'
-    near_misses = [_near_miss(test, value) for test, value in result.mismatches]
-    hints = tuple(hint for hint in near_misses if hint)
+    hints = tuple(hint for test, value in result.mismatches for hint in _near_misses(test, value))
     return replace(reading, explanation=Explanation(when=tuple(compared), advice=advice, hints=hints))
 
 
@@ -97,83 +87,51 @@ def explain_error(resource: Resource, error: HostError) -> Unknown:
     return Unknown(str(error), error.cause, explanation=explanation)
 
 
-def _hints(resource: Resource, matches: Sequence[Match], counted: Sequence[Contribution]) -> tuple[str, ...]:
-    """Hints at probable mistakes. If no device counts: texts that nearly match. Otherwise: an unused "except"."""
-    if not counted:
-        near_misses = [_near_miss(test, value) for _, result in matches for test, value in result.mismatches]
-        return _unique(hint for hint in near_misses if hint)
-    excludes_one = any(result.excepted is not None for _, result in matches)
-    if resource.excepts and not excludes_one:
-        return ("except excludes none of the devices that match",)
-    return ()
+def _hints(host: Host, resource: Resource, candidates: Sequence[Candidate]) -> Iterator[str]:
+    """Yields hints at probable mistakes: an unused "except" or, if no device counts, names that nearly match."""
+    if any(candidate.contribution for candidate in candidates):
+        excludes_one = any(candidate.match.excepted for candidate in candidates)
+        if resource.excepts and not excludes_one:
+            yield "except excludes none of the devices that match"
+        return
+    for candidate in candidates:
+        for test, value in candidate.match.mismatches:
+            yield from _near_misses(test, value)
+            if test.key in ("name", "interface"):
+                yield from _other_names(host, candidate.device.path, test=test, kernel_name=value)
 
 
-def _unique(hints: Iterable[str]) -> tuple[str, ...]:
-    """The hints in the same order, without duplicates."""
-    return tuple(dict.fromkeys(hints))
+def _other_names(host: Host, path: str, *, test: KeyMatcher, kernel_name: Value) -> Iterator[str]:
+    """Yields a hint for each property of a device whose value is the configured name.
 
-
-def with_other_names(host: Host, matches: Sequence[Match], reading: Reading) -> Reading:
-    """Adds a hint to the reading for each configured name that is an alternative name of a device.
-
-    Adds hints only if no device matches and the reading has no explanation yet. udev knows several names of an
-    interface, for example ID_NET_NAME_PATH, and the kernel accepts them as alternative names.
+    udev knows several names of an interface, for example ID_NET_NAME_PATH, and the kernel accepts them as alternative
+    names. Yields nothing if udev does not know the device.
     """
-    if not isinstance(reading, Absent) or reading.explanation is not None:
-        return reading
-    hints: list[str] = []
-    for device, result in matches:
-        for test, name in result.mismatches:
-            is_kernel_name = test.key in ("name", "interface")
-            if is_kernel_name and device.path.startswith("/sys/"):  # other devices have no properties of udev
-                hints += _other_name_hints(host, device.path, test=test, kernel_name=name)
-    return replace(reading, explanation=Explanation(hints=_unique(hints))) if hints else reading
-
-
-def _other_name_hints(host: Host, path: str, *, test: KeyMatcher, kernel_name: Value) -> Iterator[str]:
-    """Yields a hint for each property of the device whose value is the configured name."""
-    configured = {matcher.pattern for matcher in test.matchers if isinstance(matcher, GlobMatcher)}
-    try:
-        properties = host.properties(path)
-    except HostError:
-        return  # without udev's properties, there is no hint
+    properties: Mapping[str, str] = {}
+    if path.startswith("/sys/"):  # other devices have no properties of udev
+        with suppress(HostError):
+            properties = host.properties(path)
     for key, text in properties.items():
-        if text and text in configured:
+        if text and text in test.patterns:
             table = f'properties = {{ {key} = "{text}" }}'
             yield f'{test.key}: "{text}" is another name of "{kernel_name}"; write "{kernel_name}", or {table}'
 
 
-def _near_miss(test: KeyMatcher, value: Value) -> str:
-    """A hint if a text differs from the configured text only in case, or begins with the configured text; or else "".
+def _near_misses(test: KeyMatcher, value: Value) -> Iterator[str]:
+    """Yields a hint for a text that differs from the configured text only in case, or begins with that text.
 
     value: one or several texts that the test does not match.
     """
     texts = (value,) if isinstance(value, str) else value
     if not isinstance(texts, tuple):
-        return ""
-    globs = [matcher for matcher in test.matchers if isinstance(matcher, GlobMatcher)]
-    patterns = [glob.pattern for glob in globs if glob.pattern]
-    for text in texts:
-        for pattern in patterns:
-            matches_in_any_case = GlobMatcher(pattern.lower(), ignore_case=True).matches(text)  # lowers only text
-            if matches_in_any_case:
-                return f'{test.key}: "{pattern}" differs from "{text}" in upper and lower case'
-            if text.lower().startswith(pattern.lower()):
-                glob = f"{text[: len(pattern)]}*"
-                return f'{test.key}: "{pattern}" is only the beginning of "{text}"; "{glob}" would match'
-    return ""
-
-
-def _reason(mismatches: Sequence[Compared]) -> str:
-    """The reason for a rejection. Lists each key once, although several tables may test it."""
-    wanted: dict[tuple[str, str, bool], list[str]] = {}
-    for mismatch in mismatches:
-        wanted.setdefault((mismatch.key, mismatch.value, mismatch.default), []).append(mismatch.wanted)
-    reasons = []
-    for (key, value, is_default), texts in wanted.items():
-        by_default = " by default" if is_default else ""
-        reasons.append(f"{key} is {value}, wanted {' or '.join(texts)}{by_default}")
-    return "; ".join(reasons)
+        return
+    for text, pattern in product(texts, test.patterns):
+        in_any_case = GlobMatcher(pattern.lower(), ignore_case=True)
+        if in_any_case.matches(text):
+            yield f'{test.key}: "{pattern}" differs from "{text}" in upper and lower case'
+        elif pattern and text.lower().startswith(pattern.lower()):
+            glob = f"{text[: len(pattern)]}*"
+            yield f'{test.key}: "{pattern}" is only the beginning of "{text}"; "{glob}" would match'
 
 
 def _compare(test: KeyMatcher, value: Value, detector: DeviceDetector | None) -> Compared:
@@ -199,20 +157,13 @@ def _in_unit(test: KeyMatcher, value: int, *, units: Mapping[str, int]) -> str:
     if found is None or found[0] not in units:
         return describe_value(value)
     unit = found[0]
-    factor = units[unit]
-    tenths = _rounded_ratio(10 * value, factor)
-    rounds_to_zero = value != 0 and tenths == 0
-    rounded = tenths * factor // 10  # the rounded amount in base units
-    rounding_changes_match = test.matches(rounded) != test.matches(value)
+    rounded = round(value / units[unit], 1)
+    rounds_to_zero = value > 0 and rounded == 0
+    rounding_changes_match = test.matches(round(rounded * units[unit])) != test.matches(value)
     if rounds_to_zero or rounding_changes_match:
         base_unit = next(iter(units))
         return f"{value} {base_unit}"
-    return f"{tenths / 10:.12g} {unit}"  # g: 4 instead of 4.0
-
-
-def _rounded_ratio(dividend: int, divisor: int) -> int:
-    """dividend / divisor, rounded to the nearest whole number."""
-    return (dividend + divisor // 2) // divisor
+    return f"{rounded:.12g} {unit}"  # g: 4 instead of 4.0
 
 
 def _advice(resource: Resource, error: HostError, *, unreadable_key: str) -> str:

@@ -8,10 +8,12 @@ only on demand, because a machine may have thousands of devices.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from capacityd.model.errors import AmbiguousValue, Cause, HostError
+from capacityd.model.reading import Contribution
 from capacityd.schema.config import Table
+from capacityd.schema.device import Device
 from capacityd.schema.matchers import KeyMatcher, Value, is_missing
 from capacityd.schema.toml_values import describe_toml_value
 
@@ -24,8 +26,8 @@ class MatchResult:
     """None: unknown. The field error says why."""
     mismatches: tuple[tuple[KeyMatcher, Value], ...] = ()
     """If no table matches: the first failed test of each table, and the device's value."""
-    excepted: tuple[KeyMatcher, ...] | None = None
-    """The tests of the `except` table that excluded the device; None if no `except` table did."""
+    excepted: tuple[KeyMatcher, ...] = ()
+    """The tests of the `except` table that excludes the device; empty if no `except` table does."""
     matched: tuple[KeyMatcher, ...] = ()
     """The tests of the table that matches."""
     unreadable_key: str = ""
@@ -41,9 +43,11 @@ class MatchResult:
         """
         if self.error is not None:
             return f"{self.unreadable_key}: {self.error}" if self.unreadable_key else str(self.error)
-        if self.excepted is not None:
-            return "except: " + " and ".join(f"{test.key} is {test.text}" for test in self.excepted)
-        return "; ".join(dict.fromkeys(f"{test.key} does not match" for test, _ in self.mismatches))
+        if self.excepted:
+            tests = [f"{test.key} is {test.text}" for test in self.excepted]
+            return f"except: {' and '.join(tests)}"
+        mismatches = [f"{test.key} does not match" for test, _ in self.mismatches]
+        return "; ".join(dict.fromkeys(mismatches))  # without duplicates
 
     @property
     def detail(self) -> str:
@@ -54,6 +58,18 @@ class MatchResult:
     def cause(self) -> Cause:
         """The cause of an unknown reading with this result."""
         return self.error.cause if self.error is not None else Cause.UNREADABLE
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A device that a detector has found, whether it counts, and how much."""
+
+    device: Device
+    match: MatchResult
+    contribution: Contribution | None = None
+    """None: the device does not count, or may not count."""
+    share: int = 0
+    """The contribution in base units."""
 
 
 def match_device(tables: Sequence[Table], excepts: Sequence[Table], read: Callable[[str], Value]) -> MatchResult:
@@ -89,12 +105,11 @@ def match_all(tests: Sequence[KeyMatcher], read: Callable[[str], Value]) -> Matc
         try:
             value = read(test.key)
         except HostError as e:
-            possible = e.possible if isinstance(e, AmbiguousValue) else ()  # (): any value is possible
-            may_match = not possible or test.matches(possible)  # a tuple matches if one of its values does
-            if may_match:
-                first_unknown = first_unknown or MatchResult(matches=None, unreadable_key=test.key, error=e)
-                continue  # a later test may fail, and a failed test decides
-            value = possible  # the test matches none of the possible values, so it fails below
+            if isinstance(e, AmbiguousValue) and not test.matches(e.possible):  # none of the possible values matches
+                return MatchResult(matches=False, mismatches=((test, e.possible),))
+            if first_unknown is None:
+                first_unknown = MatchResult(matches=None, unreadable_key=test.key, error=e)
+            continue  # a later test may fail, and a failed test decides
         if not test.matches(value):
             return MatchResult(matches=False, mismatches=((test, value),))
     return first_unknown or MatchResult(matches=True)
@@ -102,17 +117,16 @@ def match_all(tests: Sequence[KeyMatcher], read: Callable[[str], Value]) -> Matc
 
 def _match_any(tables: Sequence[Table], read: Callable[[str], Value]) -> MatchResult:
     """Whether at least one table matches."""
-    mismatches: tuple[tuple[KeyMatcher, Value], ...] = ()
-    first_unknown = None
+    mismatches: dict[tuple[KeyMatcher, Value], None] = {}  # without duplicates, for several tables with one default
+    first_unknown: MatchResult | None = None
     for table in tables:
         result = match_all(table.tests, read)
         if result.matches:
-            return MatchResult(matches=True, matched=table.tests)
+            return replace(result, matched=table.tests)
         if result.matches is None:
             first_unknown = first_unknown or result
-        elif result.mismatches[0] not in mismatches:  # match_all() returns at most one mismatch
-            mismatches += result.mismatches
-    return first_unknown or MatchResult(matches=False, mismatches=mismatches)
+        mismatches |= dict.fromkeys(result.mismatches)
+    return first_unknown or MatchResult(matches=False, mismatches=tuple(mismatches))
 
 
 def describe_value(value: Value) -> str:

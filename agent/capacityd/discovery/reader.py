@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 from capacityd.detectors import load_detector
-from capacityd.discovery.explain import Match, explain_devices, explain_error, with_other_names
-from capacityd.discovery.matcher import MatchResult, match_device, unknown_if_uncertain
+from capacityd.discovery.explain import explain_devices, explain_error
+from capacityd.discovery.matcher import Candidate, MatchResult, match_device, unknown_if_uncertain
 from capacityd.discovery.when import reading_of_when
 from capacityd.model.errors import Cause, HostError
 from capacityd.model.host import Host, resolve_link, whole_number_in
@@ -24,7 +23,7 @@ from capacityd.schema.device import SUBSYSTEM, Device, DeviceDetector, ValueDete
 from capacityd.schema.matchers import Value, is_missing
 
 _MAX_ATTEMPTS = 3
-"""Attempts to read a resource if devices disappear in the meantime."""
+"""How often all devices of a resource are read if some of them disappear in the meantime."""
 
 
 def read_resource(resource: Resource, host: Host, node_name: str | None, *, explain: bool = False) -> Reading:
@@ -84,68 +83,33 @@ def _attribute(host: Host, path: str) -> str | None:
 
 
 def _read_devices(resource: Resource, detector: DeviceDetector, host: Host, *, explain: bool) -> Reading:
-    """Reads the devices. If a device disappears in the meantime, reads all devices again.
-
-    If the device was one path of a disk with several paths, another path counts. If a device disappears in every
-    attempt, only the values that find() has read are known, such as its name.
-    """
-    for _ in range(_MAX_ATTEMPTS - 1):
-        with suppress(_DisappearedError):
-            return _read_devices_once(resource, detector, host, is_last_attempt=False, explain=explain)
-    return _read_devices_once(resource, detector, host, is_last_attempt=True, explain=explain)
-
-
-class _DisappearedError(Exception):
-    """A device no longer exists, so all devices must be read again."""
-
-
-def _read_devices_once(
-    resource: Resource, detector: DeviceDetector, host: Host, *, is_last_attempt: bool, explain: bool
-) -> Reading:
-    """Reads the devices in one attempt. Raises _DisappearedError, except in the last attempt."""
+    """The quantity of the devices that match. Raises HostError if candidates may be missing."""
     subsystems = resource.texts_for(SUBSYSTEM) if detector.find_in else ()
-    candidates = detector.find_in(host, subsystems) if detector.find_in else detector.find(host)
-    contributions: list[Contribution] = []
-    shares: list[int] = []  # of the devices in contributions, in base units
-    matches: list[Match] = []  # only for the explanation
-    unknown: list[Unknown] = []
-    total = 0
-    for device in candidates:
-        total += 1
-        read = _cached_reader(host, detector, device, is_last_attempt=is_last_attempt)
-        match = match_device(resource.tables, excepts=resource.excepts, read=read)
-        result = unknown_if_uncertain(match, device.uncertain_because)
-        if result.matches:
-            try:
-                contribution, share = _contribution(host, resource, device, read=read)
-                contributions.append(contribution)
-                shares.append(share)
-            except HostError as e:
-                result = MatchResult(matches=None, error=e)
-        if result.matches is None:
-            if not is_last_attempt and host.resolve(device.path) is None:
-                raise _DisappearedError
-            where = "" if explain else how_to_see(result.detail)
-            unknown.append(Unknown(f"{device.name}: {result.reason}{where}", result.cause))
-        if explain:
-            matches.append((device, result))
-    if unknown:
-        reading: Reading = _unknown_reading(unknown)
+    for _ in range(_MAX_ATTEMPTS):
+        devices = detector.find_in(host, subsystems) if detector.find_in else detector.find(host)
+        candidates = [_candidate(host, resource, detector, device) for device in devices]
+        undetermined = [candidate for candidate in candidates if candidate.match.matches is None]
+        still_exist = all(host.resolve(candidate.device.path) for candidate in undetermined)
+        if still_exist:
+            break  # otherwise, a path of a disk may have disappeared, and another path of the disk may count
+    contributions = [candidate.contribution for candidate in candidates if candidate.contribution]
+    reading: Reading
+    if undetermined:
+        reading = _unknown_reading(undetermined, explain=explain)
     elif contributions:
+        shares = [candidate.share for candidate in candidates if candidate.contribution]
         reading = _quantity(resource, contributions, shares=shares, explain=explain)
     else:
-        reading = Absent(_why_none(detector, host, subsystems=subsystems, total=total))
-    if not explain:
-        return reading
-    reading = explain_devices(resource, detector, matches=matches, counted=contributions, reading=reading)
-    return with_other_names(host, matches, reading)
+        reading = Absent(_why_none(detector, host, subsystems=subsystems, total=len(candidates)))
+    return explain_devices(host, resource, detector, candidates, reading) if explain else reading
 
 
-def _unknown_reading(unknown: Sequence[Unknown]) -> Unknown:
-    """The reading if it is unknown whether some devices count. unknown: the reason for each of these devices."""
-    first = unknown[0]
-    more = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
-    return Unknown(f"{first.reason}{more}", first.cause)
+def _unknown_reading(undetermined: Sequence[Candidate], *, explain: bool) -> Unknown:
+    """The reading if it is unknown whether these devices count. explain: whether the details are shown elsewhere."""
+    first = undetermined[0]
+    where = "" if explain else how_to_see(first.match.detail)
+    more = f" (and {len(undetermined) - 1} more)" if len(undetermined) > 1 else ""
+    return Unknown(f"{first.device.name}: {first.match.reason}{where}{more}", first.match.cause)
 
 
 def _why_none(detector: DeviceDetector, host: Host, *, subsystems: Sequence[str], total: int) -> str:
@@ -157,12 +121,23 @@ def _why_none(detector: DeviceDetector, host: Host, *, subsystems: Sequence[str]
     return f"the machine has no {searched} device{detector.hint_if_none(host, subsystems)}"
 
 
-def _cached_reader(
-    host: Host, detector: DeviceDetector, device: Device, *, is_last_attempt: bool
-) -> Callable[[str], Value]:
+def _candidate(host: Host, resource: Resource, detector: DeviceDetector, device: Device) -> Candidate:
+    """Whether a device counts for a resource, and how much."""
+    read = _cached_reader(host, detector, device)
+    match = match_device(resource.tables, excepts=resource.excepts, read=read)
+    match = unknown_if_uncertain(match, device.uncertain_because)
+    if not match.matches:
+        return Candidate(device, match)
+    try:
+        return _counted(host, resource, device, match=match, read=read)
+    except HostError as e:
+        return Candidate(device, MatchResult(matches=None, error=e))
+
+
+def _cached_reader(host: Host, detector: DeviceDetector, device: Device) -> Callable[[str], Value]:
     """Returns a function that reads each key at most once, so that all tables test the same value.
 
-    If the device has disappeared, that function raises _DisappearedError or, in the last attempt, HostError.
+    That function raises HostError for a missing value if the device has disappeared.
     """
     cache: dict[str, Value] = {}
 
@@ -170,19 +145,17 @@ def _cached_reader(
         if key not in cache:
             value = value_of(host, detector, device, key)
             if is_missing(value) and resolve_link(host, device.path) is None:  # raises HostError for a dangling link
-                if not is_last_attempt:
-                    raise _DisappearedError
                 raise HostError(f"it disappeared during each of {_MAX_ATTEMPTS} attempts to read it")
-            cache[key] = value  # only now: a device that has disappeared has unknown values, not missing ones
+            cache[key] = value
         return cache[key]
 
     return read
 
 
-def _contribution(
-    host: Host, resource: Resource, device: Device, *, read: Callable[[str], Value]
-) -> tuple[Contribution, int]:
-    """The contribution of a matching device in the resource's unit, and the same amount in base units.
+def _counted(
+    host: Host, resource: Resource, device: Device, *, match: MatchResult, read: Callable[[str], Value]
+) -> Candidate:
+    """A device that matches, with its contribution.
 
     Raises HostError if the device has no value for the measure. The fallback counts only if the device still exists.
     """
@@ -205,7 +178,8 @@ def _contribution(
     share = measured * resource.slots
     factor = resource.base_units
     amount = share // factor if share % factor == 0 else round(share / factor, 3)
-    return Contribution(device.name, amount, note=note, detail=detail), share
+    contribution = Contribution(device.name, amount, note=note, detail=detail)
+    return Candidate(device, match, contribution, share)
 
 
 def _whole_number(measure: str, value: Value) -> int:

@@ -53,14 +53,14 @@ def probe(config: Config, host: Host, node_name: str | None, *, explain: bool = 
     try:
         while waiting or running:
             while waiting and len(running) < _MAX_CHILDREN:
-                child_or_unknown = start(waiting[0])
-                if isinstance(child_or_unknown, Unknown) and running:
+                started = start(waiting[0])
+                if isinstance(started, Unknown) and running:
                     break  # the system lacks processes, memory or file descriptors: retry when a child has ended
                 resource = waiting.popleft()
-                if isinstance(child_or_unknown, Unknown):
-                    readings[resource.name] = child_or_unknown
+                if isinstance(started, Unknown):
+                    readings[resource.name] = started
                 else:
-                    running[child_or_unknown.pipe] = child_or_unknown
+                    running[started.pipe] = started
             for child in wait_for_any(running):
                 del running[child.pipe]
                 readings[child.resource.name] = child.finish()
@@ -81,7 +81,8 @@ def _hanging(resources: Iterable[Resource]) -> dict[str, Unknown]:
     pids = {mark_of(pid): pid for pid in children_of(os.getppid()) if not has_ended(pid)}
     readings = {}
     for resource in resources:
-        if pid := pids.get(mark(resource.name)):
+        pid = pids.get(mark(resource.name))
+        if pid is not None:
             why = f"the detector {resource.detector} of an earlier pass hangs in the kernel (process {pid})"
             readings[resource.name] = Unknown(why, Cause.HANGING)
     return readings

@@ -70,12 +70,13 @@ def output(folder: Path, written: str, recorded: dict[str, Any], capsys: pytest.
         ('usb = { vendor = "0529" }', '1-1: vendor is "0403", wanted "0529"'),  # another device counts
         (
             'usb = [{ vendor = "0529" }, { vendor = "046d", hub = true }, { serial = "B" }]',
-            '1-1: vendor is "0403", wanted "0529" or "046d"; serial is "A17", wanted "B"',
+            '1-3: hub is true, wanted false by default; vendor is "05e3", wanted "046d"',
         ),
         ('usb = { vendor = "0403" }\nexcept = { serial = "A*" }', '1-1: except: serial is "A*"'),
         ('disk = { size = ">=500GB" }', "sda: size is 480 GB, wanted >=500GB"),
         ('disk = { size = ">=500PB" }', "sda: size is 479999999488 B, wanted >=500PB"),
         ('disk = { properties = { ID_BUS = "ata" } }', 'sda: properties.ID_BUS is missing, wanted "ata"'),
+        ('usb = { driver = "usb-storage" }', '1-1: driver is ftdi_sio, wanted "usb-storage"'),
     ],
 )
 def test_the_rule_that_excluded_a_device_is_named(written: str, text: str) -> None:

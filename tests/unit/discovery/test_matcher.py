@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from capacityd.discovery.matcher import describe_value, match_all, match_device
+from capacityd.discovery.matcher import match_all, match_device
 from capacityd.model.errors import AmbiguousValue, HostError
 from capacityd.schema.config import Table
 from capacityd.schema.matchers import GlobMatcher, KeyMatcher, Value
@@ -55,22 +55,6 @@ def test_the_reason_names_the_keys_that_decided() -> None:
         assert match_device(tables, [], unread).reason == "a: can't be read"
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ("no", '"no"'),
-        ("", "missing"),
-        (None, "missing"),
-        ((), "missing"),
-        (False, "false"),
-        (("x", "y"), "x, y"),
-        (5, "5"),
-    ],
-)
-def test_each_value_is_printed_as_a_configuration_writes_it(value: Value, text: str) -> None:
-    assert describe_value(value) == text
-
-
 def test_nothing_is_read_after_the_first_mismatch() -> None:
     keys: list[str] = []
 
@@ -82,9 +66,7 @@ def test_nothing_is_read_after_the_first_mismatch() -> None:
     assert keys == ["a"]
 
 
-@pytest.mark.parametrize(
-    ("possible", "matches"), [(("no", "other"), False), (("no", "yes"), None), (("yes",), None), ((), None)]
-)
+@pytest.mark.parametrize(("possible", "matches"), [(("no", "other"), False), (("no", "yes"), None), (("yes",), None)])
 def test_an_unknown_value_fails_a_test_that_no_possible_value_passes(
     possible: tuple[str, ...], matches: bool | None
 ) -> None:

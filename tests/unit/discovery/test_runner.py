@@ -28,7 +28,6 @@ from capacityd.model.host import Host
 from capacityd.model.reading import Absent, Contribution, Quantity, Reading, Unknown
 from capacityd.schema.config import Config, Resource, Table
 from capacityd.schema.device import ValueDetector
-from capacityd.schema.setting_types import SettingValue
 from tests.support.forked import forked, has_children, open_files, still_alive
 from tests.support.machines import machine, usb_device
 from tests.support.readings import resource
@@ -205,27 +204,19 @@ def test_children_of_a_detector_are_killed_with_it(
     assert still_alive(marker.name) == []
 
 
-@pytest.mark.slow
-def test_detectors_that_hang_do_not_delay_the_others_even_if_more_hang_than_run_at_once(
+def test_more_hanging_detectors_than_run_at_once_do_not_delay_the_others(
     make_double: MakeDouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limit_the_double(monkeypatch, 0.2)
-    stuck = make_double(wait_for_ever)
-    many = [Resource(f"example.com/{n}", "double", stuck.tables) for n in range(20)]
-    by_resource = readings(*many, *GOOD)
-    late = Unknown("the detector double did not end within 0.2 s", Cause.TIMEOUT)
-    assert by_resource == READ | {resource.name: late for resource in many}
-
-
-def test_readings_are_sorted(make_double: MakeDouble, monkeypatch: pytest.MonkeyPatch) -> None:
-    limit_the_double(monkeypatch, seconds=0.3)
-    config = Config(
-        (make_double(wait_for_ever), *reversed(GOOD)), broken={"example.com/broken": 'unknown key "vendro"'}
-    )
-    found = forked(lambda: probe(config, HOST, "node"))
-    assert [name.partition("/")[2] for name in found] == ["broken", "double", "first", "last"]
+    limit_the_double(monkeypatch, 0.1)
+    double = make_double(wait_for_ever)
+    hanging = [replace(double, name=f"example.com/hanging-{n}") for n in range(9)]
+    config = Config((*hanging, *reversed(GOOD)), broken={"example.com/broken": 'unknown key "vendro"'})
+    by_resource = forked(lambda: probe(config, HOST, "node"))
+    assert [*by_resource] == sorted(by_resource)
+    late = Unknown("the detector double did not end within 0.1 s", Cause.TIMEOUT)
     wrong = Unknown('configuration: unknown key "vendro"', Cause.CONFIGURATION)
-    assert found["example.com/broken"] == wrong
+    unknown = {resource.name: late for resource in hanging} | {"example.com/broken": wrong}
+    assert by_resource == READ | unknown
 
 
 @pytest.mark.slow
@@ -341,16 +332,11 @@ def test_processor_time_does_not_count_toward_a_detectors_deadline(
     assert by_resource == READ
 
 
-@pytest.mark.parametrize("settings", [{}, {"timeout": 0.1}])
 def test_a_detector_that_never_ends_is_killed_although_it_runs(
-    make_double: MakeDouble, monkeypatch: pytest.MonkeyPatch, settings: dict[str, SettingValue]
+    make_double: MakeDouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The limit is the setting `timeout`, or MAX_BUSY if the detector has no such setting."""
-    if settings:
-        monkeypatch.setattr(child, "_TIMEOUT_MARGIN", -1.0)
-    else:
-        limit_the_double(monkeypatch, 0.08)
-        monkeypatch.setattr(runner, "MAX_BUSY", 0.1)
+    limit_the_double(monkeypatch, 0.08)
+    monkeypatch.setattr(runner, "MAX_BUSY", 0.1)
     monkeypatch.setattr(child, "busy_time", lambda _: 1e9)
-    by_resource = readings(replace(make_double(wait_for_ever), tables=(Table(settings=settings),)), GOOD[0])
+    by_resource = readings(make_double(wait_for_ever), GOOD[0])
     assert by_resource["example.com/double"] == Unknown("the detector double did not end within 0.1 s", Cause.TIMEOUT)

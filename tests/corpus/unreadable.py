@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from capacityd.cli.inventory.devices import DeviceEntry, DeviceListing
+from capacityd.cli.inventory.found import FoundDevices, find
 from capacityd.detectors.udev import find_in
 from capacityd.discovery.reader import read_resource
 from capacityd.host.live import LiveHost
@@ -32,12 +32,9 @@ from capacityd.host.recording.recorder import Recorder
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.host import Host
 from capacityd.schema.config import Resource
-from capacityd.schema.device import SUBSYSTEM
-from capacityd.schema.value_types import Amount, Choice, Flag, Kind
 from tests.corpus.described import machines, resources, resources_of_page
 from tests.support.forked import run_alone
-from tests.support.listings import list_devices
-from tests.support.readings import device_detector, outcome, resource
+from tests.support.readings import device_detector, outcome
 from tests.support.trees import Recording, unreadable, write_tree
 
 MOUNTING = """mount -t tmpfs none "$1"; mkdir -p "$1/sys" "$1/run/udev" /run/udev
@@ -122,83 +119,79 @@ def places(asked: set[str]) -> set[Place]:
     return points
 
 
-def by_path(listing: DeviceListing) -> Mapping[str, DeviceEntry]:
-    return {entry.device.path: entry for entry in listing.entries}
+Answer = FoundDevices | int | str
+"""The devices of a detector, or the outcome of a resource."""
 
 
-def lowered(before: DeviceListing, after: DeviceListing) -> Iterator[str]:
-    """Yields the values that have changed, but not to unknown."""
-    was, now_by_path = by_path(before), by_path(after)
-    for path, entry in was.items():
-        if path not in now_by_path:
-            if not after.error:
-                yield f"{entry.device.name} is not listed"
-            continue
-        now = now_by_path[path].device
-        for key in {*entry.device.values, *now.values} - {*now.unread, *entry.device.unread}:
-            if now.get(key) != entry.device.get(key):
-                yield f"{entry.device.name}: {key} {entry.device.get(key)} -> {now.get(key)}"
-    yield from (
-        f"{path} is new" for path in now_by_path.keys() - was.keys() if not now_by_path[path].device.uncertain_because
-    )
-
-
-def _of_each_key() -> Iterator[Resource]:
-    """Yields a resource for each key of each detector in DETECTORS."""
+def questions(host: Host, needs: Sequence[Resource]) -> dict[str, Callable[[], Answer]]:
+    """What a machine is asked: the devices of each detector, and the outcome of each resource."""
+    asked: dict[str, Callable[[], Answer]] = {}
     for detector in DETECTORS:
-        scope = {SUBSYSTEM: [*SUBSYSTEMS]} if detector.find_in else {}
-        for key, one in detector.keys.items():
-            if isinstance(one.kind, Amount):
-                yield resource(detector.name, scope, measure=key)
-            elif key not in scope:
-                yield from (resource(detector.name, {**scope, key: value}) for value in _values(one.kind))
-        yield from (resource(detector.name, {**scope, f"properties.{name}": "*"}) for name in ("ID_PATH", "DEVNAME"))
+        asked[detector.name] = partial(find, host, detector)
+    for need in needs:
+        asked[need.name] = partial(_outcome, host, need)
+    return asked
 
 
-def _values(kind: Kind) -> tuple[object, ...]:
-    if isinstance(kind, Flag):
-        return (True, False)
-    if isinstance(kind, Choice):
-        return kind.words
-    return ("", "*")
+def _outcome(host: Host, need: Resource) -> int | str:
+    return outcome(read_resource(need, host, "node"))
+
+
+def lowered(before: Answer, now: Answer) -> Iterator[str]:
+    """Yields how an answer has changed, but not to unknown."""
+    if not isinstance(before, FoundDevices) or not isinstance(now, FoundDevices):
+        if now not in (before, "unknown"):
+            yield f"{before} -> {now}"
+        return
+    old, new = ({device.path: device for device in found.devices} for found in (before, now))
+    for path, device in old.items():
+        if path in new:
+            readable = {*device.values, *new[path].values} - {*device.unread, *new[path].unread}
+            for key in readable:
+                if new[path].get(key) != device.get(key):
+                    yield f"{device.name}: {key} {device.get(key)} -> {new[path].get(key)}"
+        elif not now.error:
+            yield f"{device.name} is not listed"
+    for path in new.keys() - old.keys():
+        if not new[path].uncertain_because:
+            yield f"{path} is new"
+
+
+def known(answer: Answer) -> object:
+    """What an answer says. Reasons are left out, because they differ between a machine and its recording."""
+    if not isinstance(answer, FoundDevices):
+        return answer
+    return bool(answer.error), [(device.path, device.values, {*device.unread}) for device in answer.devices]
 
 
 class Machine:
-    """A machine, and its readings while every path is readable."""
+    """A machine, and its answers while every path is readable."""
 
     def __init__(self, name: str, folder: str) -> None:
         recording = read_recording(str(machines()[name].recording))
         write_tree({**recording, "errors": {}}, folder)
         self.host = TreeHost(recording)
-        needs = {**resources(Path(folder)), **resources_of_page(Path(folder))}
-        self.resources = [*needs.values(), *_of_each_key()]
-        self.listings: dict[str, DeviceListing] = {}
-        self.outcomes: list[int | str] = []
-        self.users: dict[Place, set[str | int]] = {}
-        """The detectors, and the numbers of the resources, that read a place."""
-        for detector in DETECTORS:
-            self.listings[detector.name] = self._traced(detector.name, partial(list_devices, self.host, detector))
-        for number, one in enumerate(self.resources):
-            self.outcomes.append(outcome(self._traced(number, partial(read_resource, one, self.host, "n"))))
-
-    def _traced(self, user: str | int, ask: Callable[[], Any]) -> Any:
-        """Calls a function, and notes the places that it reads. Returns its result."""
-        self.host.asked.clear()
-        answer = ask()
-        for place in places(self.host.asked):
-            self.users.setdefault(place, set()).add(user)
-        return answer
+        self.needs = [*{**resources(Path(folder)), **resources_of_page(Path(folder))}.values()]
+        self.answers: dict[str, Answer] = {}
+        self.readers: dict[Place, set[str]] = {}
+        """A place -> the questions whose answers need the place."""
+        for question, ask in questions(self.host, self.needs).items():
+            self.host.asked.clear()
+            self.answers[question] = ask()
+            for place in places(self.host.asked):
+                self.readers.setdefault(place, set()).add(question)
 
     def every(self) -> list[Place]:
         """All places that a detector reads."""
-        return sorted(self.users, key=lambda place: (place.path, place.kind))
+        return sorted(self.readers, key=lambda place: (place.path, place.kind))
 
     def sample(self, seed: int) -> list[Place]:
         """One place of each sort. Places of a sort have the same name, and the same detectors read them."""
+        names = {detector.name for detector in DETECTORS}
         sorts: dict[tuple[object, ...], list[Place]] = {}
         for place in self.every():
             parent, _, name = place.path.rpartition("/")
-            detectors = frozenset(user for user in self.users[place] if isinstance(user, str))
+            detectors = frozenset(names & self.readers[place])
             if place.kind != "file" and (name not in _NAMED_LINKS or detectors == {"udev"}):
                 name = "udev" if detectors == {"udev"} else parent
             sorts.setdefault((place.kind, name, detectors), []).append(place)
@@ -208,70 +201,29 @@ class Machine:
         return chosen_places
 
     def wrong(self, place: Place, fault: str) -> list[str]:
-        """The values that are wrong while this place is unreadable, or that differ on a recording made meanwhile."""
+        """The answers that are wrong while this place is unreadable, or that differ on a recording made meanwhile."""
+        concerned: set[str] = set()
+        for other, readers in self.readers.items():
+            if f"{other.path}/".startswith(f"{place.path}/"):
+                concerned |= readers
         with unreadable(place.path, fault):
-            users = set().union(
-                *(users for p, users in self.users.items() if f"{p.path}/".startswith(f"{place.path}/"))
-            )
-            numbers = sorted(user for user in users if isinstance(user, int))
-            detectors = [detector for detector in DETECTORS if detector.name in users]
-            now = {detector.name: list_devices(self.host, detector) for detector in detectors}
-            outcomes = {number: outcome(read_resource(self.resources[number], self.host, "n")) for number in numbers}
-            errors = [text for d in detectors for text in _wrong_listing(self.listings[d.name], now[d.name], place)]
-            for number, came in outcomes.items():
-                if came not in (self.outcomes[number], "unknown"):
-                    errors.append(f"{_named(self.resources[number])}: {self.outcomes[number]} -> {came}")
-            for detector in detectors:
-                errors += _disagreements(self.host, now[detector.name])
-            again = RecordedHost(json.loads(json.dumps(Recorder(self.host).run())))
-        for detector in detectors:
-            errors += [f"recorded: {text}" for text in _unlike(now[detector.name], list_devices(again, detector))]
-        for number, came in outcomes.items():
-            replayed = outcome(read_resource(self.resources[number], again, "n"))
-            if replayed != came:
-                errors.append(f"recorded: {_named(self.resources[number])}: {came} -> {replayed}")
+            asked = questions(self.host, self.needs)
+            now = {question: asked[question]() for question in sorted(concerned)}
+            recording = Recorder(self.host).run()
+        replayed = questions(RecordedHost(json.loads(json.dumps(recording))), self.needs)
+        errors = []
+        for question, answer in now.items():
+            if isinstance(answer, FoundDevices) and answer.error and place.kind != "folder":
+                errors.append(f"{question}: nothing listed: {answer.error}")
+            errors += [f"{question}: {text}" for text in lowered(self.answers[question], answer)]
+            again = replayed[question]()
+            if known(again) != known(answer):
+                errors.append(f"{question}: recorded: {known(answer)} -> {known(again)}")
         return errors
 
 
-def _named(one: Resource) -> str:
-    tests = " or ".join(", ".join(f"{test.key} {test.text}" for test in table.tests) for table in one.tables)
-    return f"{one.detector} {one.measure or 'count'} of {tests or 'all'}"
-
-
-def _wrong_listing(before: DeviceListing, after: DeviceListing, place: Place) -> Iterator[str]:
-    name = after.detector.name
-    if after.error and place.kind != "folder":
-        yield f"devices {name}: nothing listed: {after.error}"
-    yield from (f"devices {name}: {text}" for text in lowered(before, after))
-
-
-def _disagreements(host: Host, listing: DeviceListing) -> Iterator[str]:
-    """Yields the tables for which `devices` and `probe` print different counts."""
-    detector = listing.detector
-    kinds = {entry.kind_selector.toml: entry.kind_selector for entry in listing.entries if entry.kind_selector.toml}
-    for kind in kinds.values():
-        if detector.find_in and not isinstance(kind.table.get(SUBSYSTEM), str):
-            continue
-        came = outcome(read_resource(resource(detector.name, kind.table), host, "n"))
-        missing_others = listing.error and kind.count is None  # they may belong to a subsystem that probe does not read
-        if not missing_others and came != ("unknown" if kind.count is None else kind.count or "absent"):
-            yield f"{kind.toml}: devices says {kind.count}, probe {came}"
-
-
-def _unlike(live: DeviceListing, recorded: DeviceListing) -> Iterator[str]:
-    if bool(live.error) != bool(recorded.error):
-        yield f"{live.error or 'listed'} -> {recorded.error or 'listed'}"
-    was, now = _known(live), _known(recorded)
-    yield from (f"{path}: {was.get(path)} -> {now.get(path)}" for path in was | now if was.get(path) != now.get(path))
-
-
-def _known(listing: DeviceListing) -> dict[str, tuple[Mapping[str, Any], set[str]]]:
-    """The path of a device -> its values, and its keys with unknown values."""
-    return {entry.device.path: (entry.device.values, {*entry.device.unread}) for entry in listing.entries}
-
-
 def main(folder: str, name: str, seed: str, most: str) -> None:
-    """Prints the number of trees and the wrong values.
+    """Prints the number of trees and the wrong answers.
 
     seed: a seed for sample(), or "every". most: the number of places to try, or 0 for all.
     """

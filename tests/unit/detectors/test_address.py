@@ -79,10 +79,6 @@ def test_names_are_compared_unchanged_and_printed_escaped(name: str) -> None:
     assert values(host, "address", "attributes.operstate") == {f"{shown} 192.0.2.7/24": "up"}
 
 
-def test_attributes_are_those_of_the_interface() -> None:
-    assert values(HOST, "address", "attributes.operstate")["eth1 198.51.100.4/28"] == "up"
-
-
 def test_no_addresses_are_absent_and_unreadable_addresses_unknown() -> None:
     assert isinstance(read(machine(addresses()), "address"), Absent)
     assert isinstance(read(machine(), "address"), Unknown)

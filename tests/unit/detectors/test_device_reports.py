@@ -11,26 +11,17 @@ from tests.unit.detectors.test_udev import node
 
 # One device at the same port, before and after a boot that numbered the controllers in another order.
 ID_PATH = {"ID_PATH": "pci-0000:00:14.0-usb-0:1.4"}
-BEFORE = [
-    usb_device("1-1.4", properties=ID_PATH),
-    usb_device("3-1.4", properties={"ID_PATH": "pci-0000:07:00.0-usb-0:1.4"}),
-]
-AFTER = [
-    usb_device("3-1.4", properties=ID_PATH),
-    usb_device("1-1.4", properties={"ID_PATH": "pci-0000:07:00.0-usb-0:1.4"}),
-]
+OTHER_ID_PATH = {"ID_PATH": "pci-0000:07:00.0-usb-0:1.4"}
+BEFORE = [usb_device("1-1.4", properties=ID_PATH), usb_device("3-1.4", properties=OTHER_ID_PATH)]
+AFTER = [usb_device("3-1.4", properties=ID_PATH), usb_device("1-1.4", properties=OTHER_ID_PATH)]
 # The two halves of a USB 3 port are on two buses.
-HALVES = [
-    usb_device("1-9", "046d", properties={"ID_PATH": "x-usb-0:9"}),
-    usb_device("2-9", "05c8", properties={"ID_PATH": "x-usb-0:9"}),
-]
+PORT_9 = {"ID_PATH": "x-usb-0:9"}
+HALVES = [usb_device("1-9", "046d", properties=PORT_9), usb_device("2-9", "05c8", properties=PORT_9)]
 # The ids of an accelerator before and after its firmware is loaded.
 FIRMWARE, LOADED = {"vendor": "1a6e", "product": "089a"}, {"vendor": "18d1", "product": "9302"}
 # A GPU that is lost from the bus, and one that works.
-DEAD = pci_function("0000:af:00.0", attributes={"current_link_width": "63\n", "current_link_speed": "Unknown\n"})
-ALIVE = pci_function(
-    "0000:b0:00.0", attributes={"current_link_width": "16\n", "current_link_speed": "16.0 GT/s PCIe\n"}
-)
+DEAD = pci_function("0000:af:00.0", attributes={"current_link_width": "63\n"})
+ALIVE = pci_function("0000:b0:00.0", attributes={"current_link_width": "16\n"})
 # A headset is a hub with two devices, all of one vendor.
 HEADSET = [
     usb_device("1-1", "1532", "0f1a", device_class="090001", interfaces=[("090000", "hub")]),
@@ -43,8 +34,6 @@ DIVIDED = [
     *(pci_function(f"0000:03:00.{n}", "8086", "56c0", "038000", "i915", physfn="0000:03:00.0") for n in (1, 2)),
 ]
 WHOLE = pci_function("0000:04:00.0", "8086", "56c0", "038000", "i915", vfs=(31, 0))
-
-
 # A GPU behind a switch on its card, whose upper port has the link to the machine.
 SWITCHED = [
     pci_function("0000:01:00.0", "1002", "1478", "060400", "pcieport", attributes={"current_link_width": "8\n"}),
@@ -58,6 +47,8 @@ SHARED_DRIVER = [
     pci_function("0000:3d:00.0", "8086", "37c8", "0b4000", "c6xx", vfs=(16, 1)),
     pci_function("0000:3b:00.0", "8086", "1572", "020000", "i40e", vfs=(64, 1)),
 ]
+BEHIND_VMD = pci_function("10001:8a:00.0", "1344", "51c0", "010802", "nvme")
+WITHOUT_INTERFACE = pci_function("0000:81:00.1", "8086", "1528", "020000", "vfio-pci")  # because of its driver
 # Two devices with the same serial number.
 CLONES = [usb_device("1-1", "3346", serial="0123456789ABCDEF"), usb_device("1-2", "3346", serial="0123456789ABCDEF")]
 CAMERA = [
@@ -81,21 +72,10 @@ TAGGED = node("event4", properties={"CURRENT_TAGS": "uaccess:seat"}, subsystem="
         (HALVES, "usb", [{"port": "2-9"}], ["2-9"]),
         ([usb_device("2-1", "1a6e", "089a")], "usb", [FIRMWARE, LOADED], ["2-1"]),
         ([usb_device("2-1", "18d1", "9302")], "usb", [FIRMWARE, LOADED], ["2-1"]),
-        (
-            [pci_function("10001:8a:00.0", "1344", "51c0", "010802", "nvme")],
-            "pci",
-            [{"address": "10001:8A:*"}],
-            ["10001:8a:00.0"],
-        ),
+        ([BEHIND_VMD], "pci", [{"address": "10001:8A:*"}], ["10001:8a:00.0"]),
         ([DEAD, ALIVE], "pci", [{"class": "03"}], ["0000:af:00.0", "0000:b0:00.0"]),
         ([DEAD, ALIVE], "pci", [{"class": "03", "attributes.current_link_width": "16"}], ["0000:b0:00.0"]),
-        # A physical function without an interface, because its driver is vfio-pci.
-        (
-            [pci_function("0000:81:00.1", "8086", "1528", "020000", "vfio-pci")],
-            "pci",
-            [{"driver": "vfio-pci"}],
-            ["0000:81:00.1"],
-        ),
+        ([WITHOUT_INTERFACE], "pci", [{"driver": "vfio-pci"}], ["0000:81:00.1"]),
         (HEADSET, "usb", [{"vendor": "1532"}], ["1-1.1", "1-1.2"]),
         (HEADSET, "usb", [{"vendor": "1532", "product": "0f19"}], ["1-1.2"]),
         ([*DIVIDED, WHOLE], "pci", [{"class": "03"}], ["0000:03:00.0", "0000:04:00.0"]),

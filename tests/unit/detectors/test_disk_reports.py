@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.machines import Recording, disk, files, machine, merge, nvme, stacked
 from tests.support.readings import counted, outcome, read, table
+from tests.unit.detectors.test_disk import scsi_disks
 
 UFS = "/sys/devices/platform/soc@0/1d84000.ufshc/host0/target0:0:0/0:0:0:{0}"
 FC = "/sys/devices/pci0000:3b/0000:3b:00.0/host{0}/rport-{0}:0-0/target{0}:0:0/{0}:0:0:30"
@@ -19,7 +20,8 @@ IDRAC = "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-14/1-14.1/1-14.1:1.0/host9/
 READER = "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-4/1-4:1.0/host6/target6:0:0/6:0:0:{0}"
 DVD = "/sys/devices/pci0000:00/0000:00:17.0/ata6/host5/target5:0:0/5:0:0:0"
 MIB = 2**20
-XEN = disk("xvda", "/sys/devices/vbd-51712", bus="xen", number="202:0")
+TB = 10**12
+XEN = disk("xvda", "/sys/devices/vbd-51712", bus="xen", number="202:0", partitions=["xvda1", "xvda2"])
 CD = disk("xvdd", "/sys/devices/vbd-5696", 600 * MIB, bus="xen", number="202:48", properties={"ID_CDROM": "1"})
 SUBSYSTEM = "/sys/devices/virtual/nvme-subsystem/nvme-subsys0"
 LOOP_SUBSYSTEM = merge(
@@ -31,17 +33,8 @@ LOOP_SUBSYSTEM = merge(
 
 def units(*sizes: int) -> list[Recording]:
     """The disks of one UFS chip, which all have the same id, serial number and model."""
-    return [
-        disk(
-            f"sd{chr(97 + lun)}",
-            UFS.format(lun),
-            size,
-            number=f"8:{16 * lun}",
-            of_device={"wwid": "eui.8000000000000000", "model": "UFS-CHIP"},
-            properties={"ID_SCSI_SERIAL": "0123"},
-        )
-        for lun, size in enumerate(sizes)
-    ]
+    of_device = {"wwid": "eui.8000000000000000", "model": "UFS-CHIP"}
+    return scsi_disks(UFS, *sizes, of_device=of_device, properties={"ID_SCSI_SERIAL": "0123"})
 
 
 def namespace(controller: int, number: int, wwid: str) -> Recording:
@@ -50,32 +43,30 @@ def namespace(controller: int, number: int, wwid: str) -> Recording:
     return nvme(name, "ONE", wwid=wwid, at=CONTROLLER.format(controller), number=f"259:{controller * 8 + number}")
 
 
-def lun(name: str, host: int, number: str) -> Recording:
-    """A path to a Fibre Channel disk, below the multipath device dm-8."""
-    return disk(name, FC.format(host), 6 * 10**9, number=number, holders=["dm-8"])
-
-
-def behind_raid(*names: str, wwid: str = "eui.00193c0000000000", **properties: str) -> list[Recording]:
-    """The disks of a RAID controller, which has no transport in /sys."""
-    known = {"ID_SCSI_SERIAL": "00193c", **properties}
-    of_device = {"wwid": wwid, "model": "DISK_6_0"} if wwid else {}
-    return [
-        disk(name, RAID.replace("2:0", f"0:{n}"), number=f"8:{16 * n}", of_device=of_device, properties=known)
-        for n, name in enumerate(names)
-    ]
-
-
-def twice() -> list[Recording]:
-    """A disk that a virtual machine has twice on one SCSI host, and multipathd's device on it."""
-    at = "/sys/devices/pci0000:00/0000:00:01.1/virtio6/host0/target0:0:0/0:0:0:{0}"
-    paths = [disk(f"sd{x}", at.format(n), number=f"8:{16 * n}", holders=["dm-0"]) for n, x in enumerate("ab")]
-    return [*paths, stacked("dm-0", ["sda", "sdb"], dm=("mpatha", "mpath-0QEMU_QEMU_HARDDISK_disk1"))]
-
-
-def vmware(name: str, target: int) -> Recording:
-    at = f"/sys/devices/pci0000:00/0000:00:10.0/host2/target2:0:{target}/2:0:{target}:0"
-    return disk(name, at, 10**9, number=f"8:{16 * target}", of_device={"vendor": "VMware", "model": "Virtual disk"})
-
+VIRTIO_LUN = "/sys/devices/pci0000:00/0000:00:01.1/virtio6/host0/target0:0:0/0:0:0:{0}"
+# A disk that a virtual machine has twice on one SCSI host, and multipathd's device on it.
+TWICE = [
+    *scsi_disks(VIRTIO_LUN, TB, TB, holders=["dm-0"]),
+    stacked("dm-0", ["sda", "sdb"], dm=("mpatha", "mpath-0QEMU_QEMU_HARDDISK_disk1")),
+]
+VMWARE = scsi_disks(
+    "/sys/devices/pci0000:00/0000:00:10.0/host2/target2:0:{0}/2:0:{0}:0",
+    *(TB, TB, TB),
+    of_device={"vendor": "VMware", "model": "Virtual disk"},
+)
+# The disks of a RAID controller, which has no transport in /sys.
+BEHIND_RAID = scsi_disks(
+    RAID.replace("2:0", "0:{0}"),
+    *(TB, TB),
+    of_device={"wwid": "eui.00193c0000000000", "model": "DISK_6_0"},
+    properties={"ID_SCSI_SERIAL": "00193c"},
+)
+# Two paths to a Fibre Channel disk, and the device that multipathd makes of them.
+MPATH = [
+    disk("sdy", FC.format(2), TB, number="65:128", holders=["dm-8"]),
+    disk("sdz", FC.format(3), TB, number="65:144", holders=["dm-8"]),
+    stacked("dm-8", ["sdy", "sdz"], dm=("mpathm", "mpath-3600140575bbe")),
+]
 
 HARDWARE = {  # the machine's block devices, and the disks that count
     "ufs": (units(10**11, 4 * MIB, 4 * MIB, 32 * MIB), "sda sdb sdc sdd"),
@@ -88,14 +79,8 @@ HARDWARE = {  # the machine's block devices, and the disks that count
     "nvme-tcp": ([nvme(at="/sys/devices/virtual/nvme-fabrics/ctl/nvme0", transport="tcp")], "nvme0n1"),
     "nvme-loop-paths": ([LOOP_SUBSYSTEM], ""),
     "xen-cd": ([XEN, CD], "xvda"),
-    "mpath": (
-        [
-            *(lun("sdy", 2, "65:128"), lun("sdz", 3, "65:144")),
-            stacked("dm-8", ["sdy", "sdz"], dm=("mpathm", "mpath-3600140575bbe")),
-        ],
-        "sdy",
-    ),
-    "twice": (twice(), "sda"),
+    "mpath": (MPATH, "sdy"),
+    "twice": (TWICE, "sda"),
     "fcoe": ([disk("sdb", FCOE)], "sdb"),
     "rbd": ([stacked("rbd0", number="252:0"), disk("rbd1", "/sys/devices/rbd/1", number="252:16")], ""),
     "namespaces": ([namespace(0, 1, "eui.00a1"), namespace(0, 2, "eui.00a2")], "nvme0n1 nvme0n2"),
@@ -105,26 +90,16 @@ HARDWARE = {  # the machine's block devices, and the disks that count
         [namespace(0, 1, "nvme.144d-01-02-00000001"), namespace(0, 2, "nvme.144d-01-02-00000002")],
         "nvme0n1 nvme0n2",
     ),
-    "raid": (behind_raid("sda", "sdb"), "sda sdb"),
+    "raid": (BEHIND_RAID, "sda sdb"),
     "no-medium": ([disk("sdb", IDRAC, 0, removable=True)], ""),
-    "no-ids": ([vmware("sda", 0), vmware("sdb", 1), vmware("sdc", 2)], "sda sdb sdc"),
-    "card-reader": (
-        [disk(f"sd{name}", READER.format(lun), 0, number=f"8:{16 * lun}") for lun, name in enumerate("abcd")],
-        "",
-    ),
+    "no-ids": (VMWARE, "sda sdb sdc"),
+    "card-reader": (scsi_disks(READER, 0, 0, 0, 0), ""),
     "dvd": ([disk("sr0", DVD, 8 * 10**9, number="11:0", removable=True)], ""),
-    "twelve": (
-        [namespace(n, 1, f"eui.00{n}") for n in range(12)],
-        " ".join(f"nvme{n}n1" for n in (0, 10, 11, *range(1, 10))),
-    ),
+    "twelve": ([namespace(n, 1, f"eui.00{n}") for n in range(12)], " ".join(sorted(f"nvme{n}n1" for n in range(12)))),
 }
 
 
-@pytest.mark.parametrize(
-    ("parts", "disks"),
-    HARDWARE.values(),
-    ids=HARDWARE,
-)
+@pytest.mark.parametrize(("parts", "disks"), HARDWARE.values(), ids=HARDWARE)
 def test_disks_count_once_and_only_if_they_are_hardware(parts: list[Recording], disks: str) -> None:
     assert counted(machine(*parts), "disk") == disks.split()
 
@@ -145,7 +120,11 @@ VIRTIO_SCSI = "/sys/devices/pci0000:00/0000:00:01.1/0000:02:00.0/virtio6/host0/t
 HYPERV = "/sys/devices/LNXSYSTM:00/LNXSYBUS:00/ACPI0004:00/MSFT1000:00/f8b3781a/host0/target0:0:0/0:0:0:1"
 NAA = disk("sda", RAID, of_device={"wwid": "naa.5000c500947f6dd7", "vendor": "BROADCOM", "model": "MR9560-16i"})
 T10 = disk("sda", RAID, of_device={"wwid": "t10.ATA     QEMU HARDDISK      QM00005     "})
-LONG_WWN = {"ID_WWN": "0x600605b00a579620", "ID_WWN_WITH_EXTENSION": "0x600605b00a5796201f9744221d0dc495"}
+LONG_WWN = disk(
+    "sda",
+    RAID,
+    properties={"ID_WWN": "0x600605b00a579620", "ID_WWN_WITH_EXTENSION": "0x600605b00a5796201f9744221d0dc495"},
+)
 DASDS = [  # the second one is not formatted, so it has no size
     disk(f"dasd{letter}", f"/sys/devices/css0/0.0.000{n}/0.0.020{n}", size, bus="ccw", number=f"94:{4 * n}")
     for n, (letter, size) in enumerate((("a", 7 * 10**9), ("b", 0)))
@@ -167,21 +146,13 @@ SELECTED = {  # the machine's block devices, the keys of a table, and the disks 
         {"model": "Microsoft NVMe Direct Disk*"},
         "nvme0n1",
     ),
-    "lvm": (
-        [disk("sda", RAID, partitions=["sda1"]), stacked("dm-0", ["sda1"], dm=("vg-osd", "LVM-x"))],
-        {},
-        "sda",
-    ),
-    "xen": (
-        [disk("xvda", "/sys/devices/vbd-51712", bus="xen", number="202:0", partitions=["xvda1", "xvda2"])],
-        {},
-        "xvda",
-    ),
+    "lvm": ([disk("sda", RAID, partitions=["sda1"]), stacked("dm-0", ["sda1"], dm=("vg-osd", "LVM-x"))], {}, "sda"),
+    "xen": ([XEN], {}, "xvda"),
     "by-wwn": ([NAA, LOCKED, XEN], {"wwn": "0x5000C500947F6DD7"}, "sda"),
     "no-wwn": ([NAA, XEN], {"wwn": "*"}, "sda"),
     "raid-volume": ([NAA, LOCKED], {"vendor": "BROADCOM", "model": "MR9560*", "transport": "scsi"}, "sda"),
     "t10": ([T10], {"wwn": "t10.ATA*QM00005"}, "sda"),
-    "long-wwn": (behind_raid("sda", wwid="", **LONG_WWN), {"wwn": "0x600605b00a5796201f9744221d0dc495"}, "sda"),
+    "long-wwn": ([LONG_WWN], {"wwn": "0x600605b00a5796201f9744221d0dc495"}, "sda"),
     "dasd": (DASDS, {"transport": "ccw", "type": "ssd"}, "dasda"),
     "seed": ([NAA, SEED], {}, "sda vdb"),
     "no-seed": ([NAA, SEED], {"size": ">1GiB"}, "sda"),
@@ -194,11 +165,7 @@ SELECTED = {  # the machine's block devices, the keys of a table, and the disks 
 }
 
 
-@pytest.mark.parametrize(
-    ("parts", "keys", "disks"),
-    SELECTED.values(),
-    ids=SELECTED,
-)
+@pytest.mark.parametrize(("parts", "keys", "disks"), SELECTED.values(), ids=SELECTED)
 def test_reported_disks_are_counted_by_their_keys(parts: list[Recording], keys: dict[str, object], disks: str) -> None:
     assert counted(machine(*parts), "disk", keys) == disks.split()
 

@@ -15,7 +15,7 @@ from capacityd.linux import sandbox
 from capacityd.model.errors import HostError
 from capacityd.model.reading import Absent, Unknown
 from tests.support.forked import can_be_alone, forked, run_alone
-from tests.support.machines import Recording, disk, errors, machine, merge, mount_table
+from tests.support.machines import Recording, disk, errors, files, machine, merge, mount_table
 from tests.support.reachable import make_reachable
 from tests.support.readings import counted, quantity, read, values
 
@@ -44,7 +44,6 @@ WORLD = table(
     "0:10 /@home /home btrfs /dev/sdc rw",
     "8:33 / /mnt/windows fuseblk /dev/sdd1 ro",
     "0:11 / /mnt/what newfs what rw",
-    "253:5 / /var/lib/kubelet/pods/x/volumes/y ext4 /dev/rbd0 rw",
     "253:6 / /var/lib/k0s/kubelet/pods/x/volumes/y ext4 /dev/rbd1 rw",
     "253:7 / /var/snap/microk8s/common/var/lib/kubelet/plugins/kubernetes.io/csi/x ext4 /dev/rbd2 rw",
     "253:8 / /run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io/x/rootfs ext4 /dev/dm-8 rw",
@@ -79,16 +78,16 @@ def test_each_key_matches_its_file_systems(keys: dict[str, object], names: list[
     assert counted(HOST, "filesystem", keys) == names
 
 
+SERVERS = "9p afs beegfs ceph cifs fuse fuse.s3fs fuse.sshfs gfs2 glusterfs lustre nfs nfs4 ocfs2 smb3 virtiofs"
+
+
 @pytest.mark.parametrize(
     ("kind", "types"),
     [
         ("local", "bcachefs btrfs jffs2 ubifs zfs"),
         ("image", "erofs iso9660 squashfs udf fuse.snapfuse fuse.squashfuse fuse.squashfuse_ll"),
         ("memory", "rootfs tmpfs"),
-        (
-            "network",
-            "9p afs beegfs ceph cifs fuse fuse.s3fs fuse.sshfs gfs2 glusterfs lustre nfs nfs4 ocfs2 smb3 virtiofs",
-        ),
+        ("network", SERVERS),
         ("overlay", "aufs ecryptfs overlay fuse.fuse-overlayfs fuse.mergerfs fuse.unionfs"),
         ("pseudo", "proc sysfs cgroup2 ramfs new fuse.lxcfs fuse.portal fuse.gvfsd-fuse fuse.sysboxfs"),
     ],
@@ -104,21 +103,14 @@ def test_with_a_device_a_type_that_is_not_known_is_local() -> None:
     assert values(machine(table(*devices)), "filesystem", "kind") == kinds
 
 
-LOCAL_VOLUME = "/var/lib/kubelet/pods/x/volumes/kubernetes.io~local-volume/y"
-LONG = "/a/very/long/path/to/where/the/machine/itself/has/it"
+# Only parts of this file system are mounted.
+PARTS = ["8:1 /a /x ext4 /dev/sda1 rw", "8:1 /b /y ext4 /dev/sda1 rw", "8:1 /b/c /z ext4 /dev/sda1 rw"]
 
 
 @pytest.mark.parametrize(
     ("lines", "mount"),
     [
-        (
-            [f"8:1 / {LOCAL_VOLUME} xfs /dev/sda1 rw", f"8:1 / {LONG} xfs /dev/sda1 rw"],
-            {LONG: LONG},
-        ),
-        (
-            ["8:1 /a /x ext4 /dev/sda1 rw", "8:1 /b /y ext4 /dev/sda1 rw", "8:1 /b/c /z ext4 /dev/sda1 rw"],
-            {"/x": ("/x", "/y")},  # only parts of this file system are mounted
-        ),
+        (PARTS, {"/x": ("/x", "/y")}),
         ([r"8:1 / /mnt/a\040b ext4 /dev/x\134y rw"], {"/mnt/a b": "/mnt/a b"}),
         ([r"8:2 / /mnt/\033[2J\012 ext4 /dev/y rw"], {r"/mnt/\x1b[2J\n": r"/mnt/\x1b[2J\n"}),
     ],
@@ -168,13 +160,9 @@ def test_a_network_file_system_is_measured_only_if_it_may_count() -> None:
     assert "did not respond" in reading.reason
 
 
-@pytest.mark.parametrize("text", ["", "nonsense\n", "1 2 3:4 / /x rw - ext4\n"])
-def test_a_mount_table_that_cannot_be_parsed_is_unknown(text: str) -> None:
-    assert isinstance(read(machine({"files": {"/proc/self/mountinfo": text}}), "filesystem"), Unknown)
-
-
 def test_unreadable_is_unknown_and_no_file_system_is_absent() -> None:
     assert isinstance(read(machine(WORLD, errors({"/proc/self/mountinfo": "EIO"})), "filesystem"), Unknown)
+    assert isinstance(read(machine(files({"/proc/self/mountinfo": "nonsense\n"})), "filesystem"), Unknown)
     assert isinstance(read(machine(table(ROOT)), "filesystem", measure="size", unit=GIB), Unknown)
     assert isinstance(read(machine(table("0:2 / / rootfs rootfs rw")), "filesystem"), Absent)
 
@@ -229,12 +217,8 @@ def test_each_real_file_system_is_listed_once() -> None:
     }
     sizes = {name: size for name, (_, _, size) in document.items()}
     assert sizes.pop("real7").endswith("/over reports no size")
-    assert sizes == {
-        "real": 1 << 20,
-        "real2": 512 << 10,
-        "real3": 256 << 10,
-        **dict.fromkeys(("real4", "real5", "real6"), 128 << 10),
-    }
+    kibibytes = {"real": 1024, "real2": 512, "real3": 256, "real4": 128, "real5": 128, "real6": 128}
+    assert sizes == {name: size << 10 for name, size in kibibytes.items()}
 
 
 @pytest.mark.parametrize(
@@ -253,7 +237,7 @@ def test_each_real_file_system_is_listed_once() -> None:
 def test_a_hidden_file_system_does_not_count(lines: list[str], visible: str) -> None:
     fields = [line.split() for line in lines]
     text = "".join(f"{i} {up} {number} / {point} rw - xfs {number} rw\n" for i, up, point, number in fields)
-    host = machine({"files": {"/proc/self/mountinfo": text}})
+    host = machine(files({"/proc/self/mountinfo": text}))
     assert [*values(host, "filesystem", "source").values()] == visible.split()
 
 
@@ -269,15 +253,15 @@ def idle(source: str = "systemd-1", what: str = "", type_: str = "") -> Recorded
 
 
 @pytest.mark.parametrize(
-    ("host", "name"),
+    ("name", "host"),
     [
-        (idle(), "srv-data.automount"),
-        (idle(source="/etc/auto.direct"), "/etc/auto.direct"),
-        (idle(what="/dev/sdb1", type_="xfs"), "srv-data.automount"),
-        (idle(what="/dev/disk/by-uuid/1", type_="auto"), "srv-data.automount"),
+        ("/etc/auto.direct", idle(source="/etc/auto.direct")),
+        ("srv-data.automount", idle()),
+        ("srv-data.automount", idle(what="/dev/sdb1", type_="xfs")),
+        ("srv-data.automount", idle(what="/dev/disk/by-uuid/1", type_="auto")),
     ],
 )
-def test_a_file_system_behind_an_idle_automount_is_unknown(host: RecordedHost, name: str) -> None:
+def test_a_file_system_behind_an_idle_automount_is_unknown(name: str, host: RecordedHost) -> None:
     for keys in ({"mount": "/srv/data"}, {"mount": "/srv/*", "size": ">1GiB"}, {}):
         reading = read(host, "filesystem", keys, measure="size", unit=GIB)
         assert isinstance(reading, Unknown)
@@ -295,11 +279,9 @@ def test_a_file_system_behind_an_idle_automount_does_not_concern_tables_that_its
 
 
 def test_a_mounted_automount_is_the_file_system() -> None:
-    above = "40 31 8:17 / /srv/data rw - xfs /dev/sdb1 rw\n"
-    recording = table(ROOT, IDLE.format("systemd-1"), _=50, _srv_data=100)
-    recording["files"]["/proc/self/mountinfo"] += above
-    assert counted(machine(recording), "filesystem") == ["/", "/srv/data"]
-    assert quantity(machine(recording), "filesystem", measure="size", unit=GIB) == 150
+    host = machine(table(ROOT, IDLE.format("systemd-1"), DATA, _=50, _srv_data=100))
+    assert counted(host, "filesystem") == ["/", "/srv/data"]
+    assert quantity(host, "filesystem", measure="size", unit=GIB) == 150
 
 
 def test_an_indirect_automount_is_no_file_system() -> None:

@@ -10,8 +10,17 @@ from tests.support.readings import counted, values
 ONE = usb_path("1-1")
 PHONE = usb_device("1-3", "18d1", "4ee7", interfaces=[("ff4201", None), ("080650", "usb-storage"), ("060101", None)])
 CAMERA = usb_device("1-1", device_class="ef0201", interfaces=[("0e0100", "uvcvideo"), ("0e0200", "uvcvideo")])
+CODES = {"Class": "02", "SubClass": "0d", "Protocol": "00"}
 STICK = usb_device("1-2", device_class="000000", interfaces=[("080650", "usb-storage")])
-SECOND = f"{ONE}/1-1:2.0"  # an interface of the second configuration
+SECOND = merge(  # with an interface of the second configuration
+    usb_device(interfaces=()),
+    files({f"{ONE}/1-1:2.0/bInterface{part}": code for part, code in CODES.items()}),
+)
+EXPORTED = merge(  # with USB/IP
+    usb_device(interfaces=[]),
+    {"links": {f"{ONE}/driver": "/sys/bus/usb/drivers/usbip-host"}},
+    files({"/sys/bus/usb/drivers/usbip-host/uevent": ""}),
+)
 HUBS = [usb_root(1), usb_root(2), usb_hub("1-1"), usb_device("1-1.2"), usb_device("1-1.10", number=4)]
 SERIALS = [usb_device("1-1", serial=None), usb_device("1-2", serial="A1"), usb_device("1-3", serial="A1")]
 REFUSED = merge(usb_device("1-2", interfaces=()), files({f"{usb_path('1-2')}/authorized": "0\n"}))
@@ -65,26 +74,10 @@ def without(file: str) -> Recording:
         (STICK, "class", ("080650",)),
         *((without(file), "class", ("ffffff",)) for file in ("/bDeviceProtocol", "/bDeviceClass")),
         (without("/1-1:1.0/bInterfaceSubClass"), "class", ("ef0201",)),
-        (
-            merge(
-                usb_device(interfaces=()),
-                files({f"{SECOND}/bInterface{part}": f"{n}\n" for part, n in (("Class", "02"), ("SubClass", "0d"))}),
-                files({f"{SECOND}/bInterfaceProtocol": "00\n"}),
-            ),
-            "class",
-            ("020d00",),
-        ),
+        (SECOND, "class", ("020d00",)),
         (usb_device(interfaces=[]), "driver", ()),
         (usb_device(interfaces=[("030101", "usbhid")] * 3), "driver", ("usbhid",)),
-        (  # exported with USB/IP
-            merge(
-                usb_device(interfaces=[]),
-                {"links": {f"{ONE}/driver": "/sys/bus/usb/drivers/usbip-host"}},
-                files({"/sys/bus/usb/drivers/usbip-host/uevent": ""}),
-            ),
-            "driver",
-            ("usbip-host",),
-        ),
+        (EXPORTED, "driver", ("usbip-host",)),
         (usb_device(manufacturer="FTDI", model="FT232R"), "model", "FT232R"),
     ],
 )

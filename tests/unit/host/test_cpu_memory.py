@@ -69,58 +69,46 @@ def policy(number: int, name: str, text: str) -> Recording:
 
 
 CLUSTERS = cpus(physical_package_id="0 1 2", core_cpus_list="0 1 2")  # arm-A510-A710-A715-X3 of util-linux
-
-
-@pytest.mark.parametrize(
-    ("sockets", "parts"),
-    [
-        (1, [cpus(physical_package_id="0 0")]),
-        (2, [cpus(physical_package_id="36 4096 36 4096")]),
-        (1, [cpus("0,2", physical_package_id="0 . 0")]),  # without offline processors
-        (1, [cpus("0-1", physical_package_id="0 0 1 1")]),
-        (None, []),
-        (None, [cpus(physical_package_id="-1 -1")]),
-        (None, [cpus(physical_package_id="-1 -1"), arch("ppc64le")]),  # the hypervisor does not name the chips
-        (2, [cpus(physical_package_id="0 0 0 0", book_id="0 0 1 1", drawer_id="0 0 0 0")]),  # s390
-        (3, [cpus(physical_package_id="0 0 0 1", book_id="0 0 0 0", drawer_id="0 0 1 1")]),
-        # Nothing describes the packages, so the ids are NUMA nodes, clusters, or the register MPIDR.
-        *((None, [CLUSTERS, arch(name)]) for name in ("aarch64", "armv7l", "riscv64")),
-        (None, [cpus(physical_package_id="-1 -1"), arch("riscv64"), PPTT]),
-        (3, [CLUSTERS, arch("aarch64"), PPTT]),
-        (1, [CLUSTERS, arch("aarch64"), cpu_map("cluster0", "cluster1", "cluster2"), in_nodes(0, 0, 0)]),
-        (1, [CLUSTERS, arch("riscv64"), cpu_map("socket0")]),
-        (2, [CLUSTERS, arch("riscv64"), cpu_map("socket0", "socket1"), in_nodes(0, 0, 1)]),
-        (
-            None,
-            [CLUSTERS, arch("aarch64"), cpu_map("cluster0", "cluster1"), in_nodes(0, 1, 1)],
-        ),  # no sockets in the map
-    ],
-)
-def test_sockets_are_counted_by_their_online_processors(sockets: int | None, parts: list[Recording]) -> None:
-    assert measure("sockets", machine(*parts)) == sockets
-
-
 IDS = {"core_id": "0 1 2 3", "physical_package_id": "0 0 0 0"}
 WITHOUT_IDS = {"core_id": "-1 -1 -1 -1", "physical_package_id": "0 0 0 0"}
+EBUSY = errors({f"{CPUS}/cpufreq/policy1/cpuinfo_max_freq": "EBUSY"})
 
 
 @pytest.mark.parametrize(
-    ("cores", "parts"),
+    ("name", "value", "parts"),
     [
-        (3, [cpus("0-2", core_cpus_list="0 1 2 3")]),  # without the core of the offline processor
-        (None, [cpus("0-2", physical_package_id="0 0 0 0")]),
-        (None, [cpus("0-2")]),
-        (2, [cpus(core_cpus_list="0-3 0-1 2-3 2-3")]),  # processor 2 is going offline, and comes last in its core
+        ("sockets", 1, [cpus(physical_package_id="0 0")]),
+        ("sockets", 2, [cpus(physical_package_id="36 4096 36 4096")]),
+        ("sockets", 1, [cpus("0-1", physical_package_id="0 0 1 1")]),  # without offline processors
+        ("sockets", None, []),
+        ("sockets", None, [cpus(physical_package_id="-1 -1")]),
+        ("sockets", 2, [cpus(physical_package_id="0 0 0 0", book_id="0 0 1 1", drawer_id="0 0 0 0")]),  # s390
+        ("sockets", 3, [cpus(physical_package_id="0 0 0 1", book_id="0 0 0 0", drawer_id="0 0 1 1")]),
+        # Nothing describes the packages, so the ids are NUMA nodes, clusters, or the register MPIDR.
+        *(("sockets", None, [CLUSTERS, arch(name)]) for name in ("aarch64", "armv7l", "riscv64")),
+        ("sockets", None, [cpus(physical_package_id="-1 -1"), arch("riscv64"), PPTT]),
+        ("sockets", 3, [CLUSTERS, arch("aarch64"), PPTT]),
+        ("sockets", 1, [CLUSTERS, arch("aarch64"), cpu_map("cluster0", "cluster1"), in_nodes(0, 0, 0)]),
+        ("sockets", None, [CLUSTERS, arch("aarch64"), cpu_map("cluster0", "cluster1"), in_nodes(0, 1, 1)]),
+        ("sockets", 1, [CLUSTERS, arch("riscv64"), cpu_map("socket0")]),
+        ("sockets", 2, [CLUSTERS, arch("riscv64"), cpu_map("socket0", "socket1"), in_nodes(0, 0, 1)]),
+        ("cores", 3, [cpus("0-2", core_cpus_list="0 1 2 3")]),  # without the core of the offline processor
+        ("cores", None, [cpus("0-2", physical_package_id="0 0 0 0")]),
+        ("cores", 2, [cpus(core_cpus_list="0-3 0-1 2-3 2-3")]),  # processor 2 is going offline, and comes last
         # RISC-V before Linux 6.1: the lists have all processors, or none.
-        (4, [cpus(**IDS, core_cpus_list="0 1 2 3"), arch("riscv64")]),
-        (None, [cpus(**WITHOUT_IDS, core_cpus_list="0-3 0-3 0-3 0-3"), arch("riscv64")]),
-        (None, [cpus(physical_package_id="-1 -1", core_id="0 0", core_cpus_list="0-1 0-1"), arch("riscv64")]),
-        (None, [cpus(**IDS, core_cpus_list=". . . ."), arch("riscv64")]),
-        (2, [cpus(physical_package_id="-1 -1", core_id="0 8", core_cpus_list="0 1"), arch("ppc64le")]),
+        ("cores", 4, [cpus(**IDS, core_cpus_list="0 1 2 3"), arch("riscv64")]),
+        ("cores", None, [cpus(**WITHOUT_IDS, core_cpus_list="0-3 0-3 0-3 0-3"), arch("riscv64")]),
+        ("cores", None, [cpus(physical_package_id="-1 -1", core_id="0 0", core_cpus_list="0-1 0-1"), arch("riscv64")]),
+        ("cores", None, [cpus(**IDS, core_cpus_list=". . . ."), arch("riscv64")]),
+        ("cores", 2, [cpus(physical_package_id="-1 -1", core_id="0 8", core_cpus_list="0 1"), arch("ppc64le")]),
+        ("max_frequency", 5_200_000_000, [frequencies(5_200_000, 3_900_000)]),
+        ("max_frequency", 3_000_000_000, [frequencies(3_000_000, 5_200_000), EBUSY]),  # of an offline core
+        ("max_frequency", None, [frequencies(0)]),
+        ("max_frequency", None, []),
     ],
 )
-def test_cores_are_counted_by_their_online_threads(cores: int | None, parts: list[Recording]) -> None:
-    assert measure("cores", machine(*parts)) == cores
+def test_each_measure_is_that_of_the_online_processors(name: str, value: int | None, parts: list[Recording]) -> None:
+    assert measure(name, machine(*parts)) == value
 
 
 def test_processors_that_the_kernel_lists_need_no_psutil(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,20 +122,6 @@ def test_processors_that_the_kernel_lists_need_no_psutil(monkeypatch: pytest.Mon
     assert [measure(name, host) for name in ("threads", "cores", "sockets")] == [4, 2, 2]
     with pytest.raises(HostError, match="the processors could not be read: PermissionError"):
         measure("threads", machine())
-
-
-@pytest.mark.parametrize(
-    ("hertz", "parts"),
-    [
-        (5_200_000_000, [frequencies(5_200_000, 3_900_000)]),
-        (None, []),
-        (None, [frequencies(0)]),
-        (3_000_000_000, [frequencies(3_000_000, 5_200_000), errors({f"{CPUS}/cpufreq/policy1": "EBUSY"})]),
-        (None, [frequencies(3_000_000), errors({f"{CPUS}/cpufreq/policy0/cpuinfo_max_freq": "EBUSY"})]),
-    ],
-)
-def test_the_highest_frequency_is_that_of_the_fastest_online_core(hertz: int | None, parts: list[Recording]) -> None:
-    assert measure("max_frequency", machine(*parts)) == hertz
 
 
 ALL = {"cores": 2, "threads": 2, "sockets": 2, "max_frequency": 3_000_000_000}

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
-import fcntl
 import json
 import os
 import re
 import socket
 import struct
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from capacityd.host import ethtool
 from capacityd.host.ethtool import _mode_names, speeds_of, supported_modes
 from capacityd.model.errors import HostError
 from tests.support.forked import can_be_alone, run_alone
@@ -64,75 +62,54 @@ def test_an_interface_that_is_not_there_is_an_error(name: str, shown: str) -> No
     assert raised.value.errno == errno.ENODEV
 
 
-@dataclass(frozen=True)
-class Kernel:
-    """A test double of the kernel's ioctl, with the layouts of the kernel's structs.
+def kernel(names: Sequence[bytes], supported: int, words: int = 4) -> Callable[[object, str, bytes], bytes]:
+    """A test double of _ask(), with the layouts of the kernel's structs.
 
     supported: the bit mask of the supported modes. words: its length in words of 32 bits.
     """
 
-    names: Sequence[bytes]
-    supported: int
-    words: int = 4
+    def ask(_: object, interface: str, question: bytes) -> bytes:
+        (command,) = struct.unpack_from("=I", question)
+        if command == 0x37:  # the number of names
+            assert question == struct.pack("=I4xQI", 0x37, 1 << 9, 0)
+            return struct.pack("=I4xQI", command, 1 << 9, len(names))
+        if command == 0x1B:
+            assert question[:12] == struct.pack("=III", 0x1B, 9, len(names))
+            return question[:12] + b"".join(name.ljust(32, b"\0") for name in names)
+        (asked_words,) = struct.unpack_from("b", question, 15)
+        if asked_words != words:
+            return struct.pack("=I11xb32x", command, -words)
+        masks = supported.to_bytes(4 * words, "little") + b"\xff" * 8 * words
+        assert len(question) == 48 + len(masks)
+        return struct.pack("=I11xb32x", command, words) + masks
 
-    def ioctl(self, _: int, number: int, request: bytes) -> None:
-        (address,) = struct.unpack_from("P", request, 16)
-        (command,) = struct.unpack("I", ctypes.string_at(address, 4))
-        assert number == 0x8946
-        assert bytes(request[:16]).rstrip(b"\0") == b"enp129s0f0np123"
-        answer = {0x4C: self.settings, 0x37: self.set_info, 0x1B: self.strings}[command](address)
-        ctypes.memmove(address + 4, answer, len(answer))
-
-    def settings(self, address: int) -> bytes:
-        (words,) = struct.unpack_from("b", ctypes.string_at(address, 48), 15)
-        if words != self.words:
-            return bytes(11) + struct.pack("b", -self.words)
-        mask_bytes = 4 * self.words
-        header = bytes(11) + struct.pack("b32x", words)  # struct ethtool_link_settings, with the size of a mask
-        return header + self.supported.to_bytes(mask_bytes, "little") + b"\xff" * mask_bytes
-
-    def set_info(self, address: int) -> bytes:
-        (wanted,) = struct.unpack("Q", ctypes.string_at(address + 8, 8))
-        assert wanted == 1 << 9
-        return struct.pack("=IQI", 0, wanted, len(self.names)) if self.names else struct.pack("=IQ", 0, 0)
-
-    def strings(self, address: int) -> bytes:
-        which, count = struct.unpack("II", ctypes.string_at(address + 4, 8))
-        assert (which, count) == (9, len(self.names))
-        return struct.pack("II", which, count) + b"".join(name.ljust(32, b"\0") for name in self.names)
+    return ask
 
 
 NAMES = [b"10baseT/Full", b"TP", b"", *(b"%dbaseX" % n for n in range(3, 96))]
 
 
 @pytest.mark.parametrize(
-    ("kernel", "modes"),
+    ("names", "supported", "words", "modes"),
     [
-        (Kernel(NAMES, 0b11, words=1), ["10baseT/Full", "TP"]),
-        (Kernel(NAMES, 1 << 95 | 1, words=3), ["10baseT/Full", "95baseX"]),
-        (Kernel(NAMES, 0), []),
-        (Kernel([], 0), []),
-        (Kernel(NAMES, 0, words=0), []),
+        (NAMES, 0b11, 1, ["10baseT/Full", "TP"]),
+        (NAMES, 1 << 95 | 1, 3, ["10baseT/Full", "95baseX"]),
+        (NAMES, 0, 4, []),
+        ([], 0, 4, []),
+        (NAMES, 0, 0, []),
+        ([], 1, 4, "the kernel does not name number 0"),
+        (NAMES, 1 << 96, 4, "the kernel does not name number 96"),
     ],
 )
 def test_the_supported_modes_and_their_names_come_from_the_kernel(
-    kernel: Kernel, modes: list[str], monkeypatch: pytest.MonkeyPatch
+    names: list[bytes], supported: int, words: int, modes: list[str] | str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fcntl, "ioctl", kernel.ioctl)
-    assert supported_modes("enp129s0f0np123") == modes
-
-
-@pytest.mark.parametrize(
-    ("kernel", "reason"),
-    [
-        (Kernel([], 1), "the kernel does not name number 0"),
-        (Kernel(NAMES, 1 << 96), "the kernel does not name number 96"),
-    ],
-)
-def test_a_mode_without_a_name_is_unknown(kernel: Kernel, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fcntl, "ioctl", kernel.ioctl)
-    with pytest.raises(HostError, match=f"^the link modes of enp129s0f0np123 could not be read: {reason}$"):
-        supported_modes("enp129s0f0np123")
+    monkeypatch.setattr(ethtool, "_ask", kernel(names, supported, words))
+    if isinstance(modes, list):
+        assert supported_modes("eth0") == modes
+        return
+    with pytest.raises(HostError, match=f"^the link modes of eth0 could not be read: {modes}$"):
+        supported_modes("eth0")
 
 
 # Creates a TAP interface, and prints its readings in several states.

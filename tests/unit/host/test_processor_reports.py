@@ -25,6 +25,12 @@ VIRTUAL = " ".join(map(str, range(12)))
 OFFLINE = errors({f"{CPUS}/cpufreq/policy{number}/cpuinfo_max_freq": "EBUSY" for number in (1, 3)})
 
 
+ARM = cpus("0-3", physical_package_id="0 0 0 0", core_cpus_list=EACH_ALONE, cluster_id="0 0 1 1")
+CLUSTER_OFFLINE = cpus("0,4-5", core_cpus_list="0 . . . 4 5", physical_package_id="0 . . . 1 1")
+ALL_IN_ONE_CORE = cpus(
+    "0-3", physical_package_id=repeat("-1", 4), core_cpus_list=repeat("0-3", 4), core_id=repeat("-1", 4)
+)
+
 PROCESSORS = {  # the counts that are wanted, and the machine's files
     "each core of a hybrid processor is listed as a package": (
         {"sockets": 1, "cores": 4},
@@ -52,18 +58,11 @@ PROCESSORS = {  # the counts that are wanted, and the machine's files
     ),
     "two kinds of cores on ARM, each in clusters of its own, and a firmware that knows the package": (
         {"sockets": 1, "cores": 4},
-        merge(
-            cpus("0-3", physical_package_id="0 0 0 0", core_cpus_list=EACH_ALONE, cluster_id="0 0 1 1"),
-            arch("aarch64"),
-            PPTT,
-        ),
+        merge(ARM, arch("aarch64"), PPTT),
     ),
     "every processor of the first cluster but one is offline": (
         {"cores": 3, "threads": 3, "max_frequency": 2_201_600_000},
-        merge(
-            cpus("0,4-5", core_cpus_list="0 . . . 4 5", physical_package_id="0 . . . 1 1"),
-            frequencies(2_201_600, 2_201_600),
-        ),
+        merge(CLUSTER_OFFLINE, frequencies(2_201_600, 2_201_600)),
     ),
     "a virtual machine with a socket for each processor": (
         {"sockets": 12, "cores": 12, "threads": 12},
@@ -75,7 +74,7 @@ PROCESSORS = {  # the counts that are wanted, and the machine's files
     ),
     "each socket numbers its cores from 0": (
         {"sockets": 2, "cores": 4},
-        merge(cpus("0-3", physical_package_id="0 0 1 1", core_cpus_list=EACH_ALONE), cpus(core_id="0 1 0 1")),
+        cpus("0-3", physical_package_id="0 0 1 1", core_cpus_list=EACH_ALONE, core_id="0 1 0 1"),
     ),
     "two sockets of a virtual machine in one NUMA node": (
         {"sockets": 2, "cores": 2, "threads": 4},
@@ -91,11 +90,7 @@ PROCESSORS = {  # the counts that are wanted, and the machine's files
     ),
     "the kernel knows no topology of the board, and lists all processors as one core": (
         {"sockets": None, "cores": None, "threads": 4},
-        merge(
-            cpus("0-3", physical_package_id=repeat("-1", 4), core_cpus_list=repeat("0-3", 4)),
-            cpus("0-3", core_id=repeat("-1", 4)),
-            arch("riscv64"),
-        ),
+        merge(ALL_IN_ONE_CORE, arch("riscv64")),
     ),
     "the highest frequency includes turbo; the nominal one has a file of its own": (
         {"max_frequency": 4_000_000_000},
@@ -104,11 +99,7 @@ PROCESSORS = {  # the counts that are wanted, and the machine's files
 }
 
 
-@pytest.mark.parametrize(
-    ("wanted", "recording"),
-    PROCESSORS.values(),
-    ids=PROCESSORS,
-)
+@pytest.mark.parametrize(("wanted", "recording"), PROCESSORS.values(), ids=PROCESSORS)
 def test_reported_processors_are_counted(
     wanted: dict[str, int | None], recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,12 +11,10 @@ import pytest
 from capacityd.host.recording.recorder import Recorder
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.host.system_disks import system_disks
-from tests.support.machines import Recording, disk, files, machine, merge, mount_table, stacked
+from tests.support.machines import Recording, files, machine, mount_table, stacked
+from tests.unit.host.test_system_disks import BY_UUID, ROOT, A, B, C, in_file, linked, mounted, pool, swap
 
-AT = "/sys/devices/pci0000:00/0000:00:17.0/ata{0}/host{0}/target{0}:0:0/{0}:0:0:0"
-A = disk("sda", AT.format(1), number="8:0", partitions=["sda1", "sda2", "sda3"])
-B = disk("sdb", AT.format(2), number="8:16", partitions=["sdb1"])
-ROOT, VAR = "8:2 / / ext4 /dev/sda2 rw", "8:17 / /var ext4 /dev/sdb1 rw"
+VAR = "8:17 / /var ext4 /dev/sdb1 rw"
 OSTREE, STATE = "8:2 / /sysroot xfs /dev/sda2 rw", "8:17 / /var xfs /dev/sdb1 rw"
 COVERED = "0:52 / /etc overlay x rw,lowerdir=/etc,upperdir=/var/u,workdir=/var/w"
 TWICE = "0:53 / /etc overlay x rw,lowerdir=/etc,upperdir=/run/u"
@@ -24,36 +22,25 @@ INITRAMFS = "0:52 / /etc overlay x rw,lowerdir=/sysroot/usr/etc,upperdir=/sysroo
 RELATIVE = "0:52 / /usr overlay x rw,lowerdir=usr,upperdir=/var/u,workdir=/var/w"
 BCACHEFS = "0:25 / / bcachefs /dev/disk/by-uuid/{0} rw"
 COMPOSEFS = "0:30 / / overlay {0} ro,lowerdir{1}"
-FOLDERS: Recording = {"folders": ["/etc", "/usr/etc", "/var/u", "/var/w", "/run/u", "/sysroot/ostree/repo/objects"]}
 INSTALLED: Recording = {"folders": ["/etc", "/usr/etc", "/var/u", "/var/w"]}
-C = disk("sdc", AT.format(3), number="8:32")
+FOLDERS: Recording = {"folders": [*INSTALLED["folders"], "/run/u", "/sysroot/ostree/repo/objects"]}
 CRYPT = stacked("dm-0", ["sda3"], "253:0", dm=("root", "CRYPT-LUKS2-x"))
 SWAP = "0:25 /@swap /swap btrfs /dev/mapper/root rw,subvol=/@swap"
+SWAP_FILE = swap("/swap/swapfile", "file")
 RESUME = files({"/sys/power/resume": "253:0\n"})
 
 
-def folders(**links: str) -> Recording:
-    """Folders below /var/lib that are links. links: the targets, by path with "_" in place of "/"."""
-    return {"links": {f"/var/lib/{n.replace('_', '/')}": to for n, to in links.items()}, "folders": [*links.values()]}
+def link(path: str, target: str) -> Recording:
+    """A folder of the node that is a link to another folder."""
+    return {"links": {path: target}, "folders": [target]}
 
 
-def pool(type_: str, link: str, *members: str) -> Recording:
-    """A file system on several devices. link: the form of a link to a device, with {} for its number."""
-    return {"links": {f"/sys/fs/{type_}/u/{link.format(n)}": f"/sys/class/block/{m}" for n, m in enumerate(members)}}
+def unit_with_tag(tag: str) -> list[Recording]:
+    """The systemd unit that mounts sdb1 at /efi, with a tag of the device, and udev's link to it."""
+    text = f"[Mount]\nWhat={tag}=X\nWhere=/efi\nType=vfat\n"
+    return [files({"/etc/systemd/system/efi.mount": text}), linked(f"/dev/disk/by-{tag.lower()}/X")]
 
 
-def swap(path: str) -> Recording:
-    return files({"/proc/swaps": f"Filename\n{path} partition 8 0 100\n"})
-
-
-def unit(what: str, link: str) -> list[Recording]:
-    """The systemd unit that mounts `what` at /efi, and udev's link to sdb1."""
-    path = f"{AT.format(2)}/block/sdb/sdb1"
-    links: Recording = {"properties": {path: {"DEVLINKS": f"/dev/disk/{link.lower().replace('/x', '/X')}"}}}
-    return [files({"/etc/systemd/system/efi.mount": f"[Mount]\nWhat={what}\nWhere=/efi\nType=vfat\n"}), links]
-
-
-BY_UUID = merge({"links": {"/dev/disk/by-uuid/u": "../../sda2"}}, files({"/dev/sda2": ""}))
 SNAPSHOTS = "/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs"
 ON_C = "8:32 / /data xfs /dev/sdc rw"
 POOL = [
@@ -64,10 +51,7 @@ POOL = [
 ]
 CAS = stacked("cas1-1", number="250:1")
 IMSM = [stacked("md127", ["sda", "sdb"], "9:127", 0), stacked("md126", ["sda", "sdb"], "9:126")]
-LOOP = merge(
-    stacked("loop0", number="7:0"),
-    files({"/sys/devices/virtual/block/loop0/loop/backing_file": "/data/foo.img\n", "/data/foo.img": ""}),
-)
+LOOP = [stacked("loop0", number="7:0"), in_file("loop0", "/data/foo.img")]
 VERITY = stacked("dm-0", ["sdb1"], "253:0", dm=("x", "CRYPT-VERITY-x"))
 BY_HASH = stacked("dm-1", ["sda2", "sdb"], "253:1", dm=("y", "CRYPT-VERITY-y"))
 
@@ -115,10 +99,10 @@ BACKUP = "0:26 / /mnt/backup btrfs /dev/sdb1 rw,subvol=/"
 @pytest.mark.parametrize(
     ("names", "parts"),  # the system's disks, and the machine
     [
-        ("sda sdb", [mount_table(ROOT, VAR, COVERED), FOLDERS]),
-        ("sda sdb", [mount_table(ROOT, VAR, COVERED, "0:9 / /run tmpfs x rw", TWICE), FOLDERS]),
-        ("sda sdb", [mount_table(ROOT, VAR, INITRAMFS), INSTALLED]),
-        ("sda sdb", [mount_table(ROOT, VAR, RELATIVE), FOLDERS]),
+        ("sda sdb", [mounted(VAR, COVERED), FOLDERS]),
+        ("sda sdb", [mounted(VAR, COVERED, "0:9 / /run tmpfs x rw", TWICE), FOLDERS]),
+        ("sda sdb", [mounted(VAR, INITRAMFS), INSTALLED]),
+        ("sda sdb", [mounted(VAR, RELATIVE), FOLDERS]),
         *(
             ("sda sdb", [mount_table(OSTREE, STATE, COMPOSEFS.format(source, layers)), FOLDERS])
             for source, layers in (
@@ -127,39 +111,36 @@ BACKUP = "0:26 / /mnt/backup btrfs /dev/sdb1 rw,subvol=/"
                 ("composefs:72446d", "+=/,datadir+=/sysroot/ostree/repo/objects"),
             )
         ),
-        ("sda", [CRYPT, RESUME, mount_table("0:25 /@ / btrfs /dev/mapper/root rw", SWAP, swap_file="/swap/swapfile")]),
+        ("sda", [CRYPT, RESUME, mount_table("0:25 /@ / btrfs /dev/mapper/root rw", SWAP), SWAP_FILE]),
         # file systems on several devices
-        ("sda sdb", [pool("bcachefs", "dev-{}/block", "sda2", "sdb1"), BY_UUID, mount_table(BCACHEFS.format("u"))]),
+        ("sda sdb", [pool("bcachefs", "u/dev-{}/block", "sda2", "sdb1"), BY_UUID, mount_table(BCACHEFS.format("u"))]),
         ("sda sdb", [mount_table("0:25 / / bcachefs /dev/sda2:/dev/sdb1 rw")]),
-        ("sda sdb", [pool("btrfs", "devices/{}", "sdb1", "sda2"), mount_table("0:25 / / btrfs /dev/sdb1 rw")]),
+        ("sda sdb", [pool("btrfs", "u/devices/{}", "sdb1", "sda2"), mount_table("0:25 / / btrfs /dev/sdb1 rw")]),
         (
             "sda sdb sdc",
-            [pool("btrfs", "devices/{}", "sdb1", "sdc"), mount_table(ROOT, BACKUP, swap_file="/mnt/backup/swap.10G")],
+            [pool("btrfs", "u/devices/{}", "sdb1", "sdc"), mounted(BACKUP), swap("/mnt/backup/swap.10G", "file")],
         ),
         # parts of the node's data on a disk of their own
-        ("sda sdc", [folders(kubelet_pods="/data/pods"), mount_table(ROOT, ON_C)]),
-        ("sda sdc", [folders(rancher_k3s="/data/k3s"), mount_table(ROOT, ON_C)]),
-        ("sda sdc", [folders(containerd="/data/containerd"), mount_table(ROOT, ON_C)]),
-        ("sda sdc", [mount_table(ROOT, ON_C, "8:32 /c /var/lib/containerd xfs /dev/sdc rw")]),
+        ("sda sdc", [link("/var/lib/kubelet/pods", "/data/pods"), mounted(ON_C)]),
+        ("sda sdc", [link("/var/lib/rancher/k3s", "/data/k3s"), mounted(ON_C)]),
+        ("sda sdc", [link("/var/lib/containerd", "/data/containerd"), mounted(ON_C)]),
+        ("sda sdc", [mounted(ON_C, "8:32 /c /var/lib/containerd xfs /dev/sdc rw")]),
         *(
-            ("sda sdc", [mount_table(ROOT, ON_C.replace("/data", point))])
+            ("sda sdc", [mounted(ON_C.replace("/data", point))])
             for point in ("/var/lib", "/var/lib/kubelet/pods", SNAPSHOTS, "/var/lib/docker/volumes")
         ),
         *(
-            ("sda", [mount_table(ROOT, ON_C.replace("/data", point))])
+            ("sda", [mounted(ON_C.replace("/data", point))])
             for point in ("/var/lib/kubelet/pods/1/volumes/x/y", "/var/lib/kubelet/plugins/kubernetes.io/csi/d/1")
         ),
         # the kubelet's and the runtime's data in other folders, which their mounts show
-        *(
-            ("sda sdc", [mount_table(ROOT, ON_C, of_pod)])
-            for of_pod in (VOLUME_ELSEWHERE, DOCKER_ELSEWHERE, K3S_ELSEWHERE)
-        ),
-        ("sda", [mount_table(ROOT, f"8:17 / {PVC} ext4 /dev/sdb1 rw", f"0:61 / {PVC}/overlay2/1/merged overlay x rw")]),
+        *(("sda sdc", [mounted(ON_C, of_pod)]) for of_pod in (VOLUME_ELSEWHERE, DOCKER_ELSEWHERE, K3S_ELSEWHERE)),
+        ("sda", [mounted(f"8:17 / {PVC} ext4 /dev/sdb1 rw", f"0:61 / {PVC}/overlay2/1/merged overlay x rw")]),
         # swap areas whose path in /dev has gone, and an automount of a unit that systemd did not generate
-        ("sda", [stacked("zram0", number="252:0"), mount_table(ROOT), swap("/zram0")]),
-        ("sda sdb", [mount_table(ROOT), swap("/sdb1")]),
+        ("sda", [stacked("zram0", number="252:0"), mounted(), swap("/zram0")]),
+        ("sda sdb", [mounted(), swap("/sdb1")]),
         *(
-            ("sda sdb", [mount_table(ROOT, "0:37 / /efi autofs systemd-1 rw,direct"), *unit(f"{tag}=X", f"by-{tag}/X")])
+            ("sda sdb", [mounted("0:37 / /efi autofs systemd-1 rw,direct"), *unit_with_tag(tag)])
             for tag in ("UUID", "LABEL", "PARTUUID", "PARTLABEL")
         ),
         # systems whose programs are outside of /usr
@@ -167,27 +148,27 @@ BACKUP = "0:26 / /mnt/backup btrfs /dev/sdb1 rw,subvol=/"
             "sda sdb",
             [mount_table("0:20 / / tmpfs x rw", "8:1 / /boot vfat /dev/sda1 rw", "8:17 / /nix ext4 /dev/sdb1 rw")],
         ),
-        ("sda sdb", [VERITY, mount_table(ROOT, "253:0 / /nix/store erofs /dev/mapper/x ro")]),
+        ("sda sdb", [VERITY, mounted("253:0 / /nix/store erofs /dev/mapper/x ro")]),
         # devices on others
         ("sda sdb", [VERITY, BY_HASH, mount_table("8:1 / /boot vfat /dev/sda1 rw", "253:1 / / ext4 /dev/mapper/y ro")]),
-        ("sda sdb", [*VOLUME_RAID, mount_table(ROOT, "253:2 / /var/lib/containerd xfs /dev/mapper/vg-lv rw")]),
+        ("sda sdb", [*VOLUME_RAID, mounted("253:2 / /var/lib/containerd xfs /dev/mapper/vg-lv rw")]),
         ("sda sdb", [*CACHED, mount_table("253:6 / / xfs /dev/mapper/vg-root rw")]),
-        ("sda sdc", [LOOP, *IN_LOOP, mount_table(ROOT, ON_C, "253:1 / /var/lib/docker ext4 /dev/mapper/f-vm rw")]),
-        ("sda sdc", [*DEDUPLICATED, mount_table(ROOT, "253:1 / /var xfs /dev/mapper/vg-x rw")]),
+        ("sda sdc", [*LOOP, *IN_LOOP, mounted(ON_C, "253:1 / /var/lib/docker ext4 /dev/mapper/f-vm rw")]),
+        ("sda sdc", [*DEDUPLICATED, mounted("253:1 / /var xfs /dev/mapper/vg-x rw")]),
         ("sda sdb", [ABROOT, *VOLUMES, mount_table(*ABROOT_MOUNTS)]),
-        ("sda", [stacked("zd0", number="230:0"), mount_table(ROOT, "230:0 / /mnt/z ext4 /dev/zd0 rw")]),
+        ("sda", [stacked("zd0", number="230:0"), mounted("230:0 / /mnt/z ext4 /dev/zd0 rw")]),
         (
             "sda",
             [
                 stacked("dm-3", number="253:3", dm=("mpathz", "mpath-3600")),
-                mount_table(ROOT, "253:3 / /var/lib/kubelet/plugins/kubernetes.io/csi/1 xfs /dev/dm-3 rw"),
+                mounted("253:3 / /var/lib/kubelet/plugins/kubernetes.io/csi/1 xfs /dev/dm-3 rw"),
             ],
         ),
         ("sdb", [*POOL, mount_table("253:3 / / xfs /dev/dm-3 rw")]),
         ("sda sdb", [*MULTIPATH, mount_table("253:1 / / xfs /dev/mapper/mpatha1 rw")]),
-        ("sda", [ZRAM_LOG, stacked("zram0", number="252:0"), mount_table(ROOT, *ZRAM_LOG_MOUNTS)]),
+        ("sda", [ZRAM_LOG, stacked("zram0", number="252:0"), mounted(*ZRAM_LOG_MOUNTS)]),
         ("sda sdb", [*IMSM, mount_table("9:126 / / xfs /dev/md126 rw")]),
-        ("sda sdc", [LOOP, mount_table(ROOT, ON_C, "7:0 / /usr squashfs /dev/loop0 ro")]),
+        ("sda sdc", [*LOOP, mounted(ON_C, "7:0 / /usr squashfs /dev/loop0 ro")]),
         ("sda sdb", [BLANKS, {"folders": ["/ro/a b", "/rw/u", "/rw/w"]}]),
         (
             "sda sdb",
@@ -224,5 +205,5 @@ def test_a_layer_that_is_not_known_makes_the_list_incomplete(line: str, folders:
 
 
 def test_swap_on_a_volume_of_zfs_may_be_on_any_disk() -> None:
-    host = machine(A, B, stacked("zd0", number="230:0"), files({"/dev/zd0": ""}), mount_table(ROOT), swap("/dev/zd0"))
+    host = machine(A, B, stacked("zd0", number="230:0"), files({"/dev/zd0": ""}), mounted(), swap("/dev/zd0"))
     assert "cannot determine the disk of the swap area /dev/zd0" in system_disks(host).incomplete_because

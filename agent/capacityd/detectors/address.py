@@ -12,7 +12,7 @@ from capacityd.host.system_interfaces import system_interfaces
 from capacityd.model.host import Address, Host
 from capacityd.model.reasons import KernelEvents
 from capacityd.model.text import printable
-from capacityd.schema.device import Device, DeviceDetector, DeviceKey, cached_reader
+from capacityd.schema.device import Device, DeviceDetector, DeviceKey, cached_key
 from capacityd.schema.matchers import Value
 from capacityd.schema.mistakes import NOT_AN_INTERFACE
 from capacityd.schema.value_types import Choice, Flag, Network, Text
@@ -54,23 +54,17 @@ DETECTOR = DeviceDetector(
     about="IP addresses of the machine's interfaces that other machines can reach",
     find=find,
     keys={
-        "interface": DeviceKey(
+        "interface": cached_key(
+            "interface",
             Text(rejects=NOT_AN_INTERFACE),
-            cached_reader("interface"),
             "the interface, such as eth0; interfaces for containers also have addresses (docker0, kube-ipvs0)",
         ),
-        "family": DeviceKey(Choice(("ipv4", "ipv6")), cached_reader("family"), "ipv4 or ipv6"),
-        "address": DeviceKey(
-            Network(), cached_reader("address"), 'the address, or a network that contains it: "192.0.2.0/24"'
+        "family": cached_key("family", Choice(("ipv4", "ipv6")), "ipv4 or ipv6"),
+        "address": cached_key("address", Network(), 'the address, or a network that contains it: "192.0.2.0/24"'),
+        "scope": cached_key(
+            "scope", Choice(("global", "site", "link", "host")), "the scope; private addresses are also global"
         ),
-        "scope": DeviceKey(
-            Choice(("global", "site", "link", "host")),
-            cached_reader("scope"),
-            "the scope; private addresses are also global",
-        ),
-        "temporary": DeviceKey(
-            Flag(), cached_reader("temporary"), "whether the address is a temporary IPv6 address (RFC 8981)"
-        ),
+        "temporary": cached_key("temporary", Flag(), "whether the address is a temporary IPv6 address (RFC 8981)"),
         "system": DeviceKey(Flag(), _system, "whether the interface carries the default route"),
     },
     identifying_keys=("interface", "address"),

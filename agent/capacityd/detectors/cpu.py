@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
@@ -17,11 +17,10 @@ def find(_: Host) -> Iterator[Device]:
     yield Device(path="/", name="cpu")
 
 
-def _measure_reader(key: str) -> Callable[[Host, Device], Value]:
-    """Returns the function that reads a measure.
+def _measure(key: str, kind: Amount, about: str) -> DeviceKey:
+    """A measure of the processors.
 
-    That function raises HostError if the machine does not report the measure. Every processor has the measure, so the
-    measure is unknown, not missing.
+    The measure is unknown if the machine does not report it. It is not missing, because every processor has it.
     """
 
     def read(host: Host, _: Device) -> Value:
@@ -30,7 +29,7 @@ def _measure_reader(key: str) -> Callable[[Host, Device], Value]:
             raise HostError(f"this machine does not report its {key}")
         return value
 
-    return read
+    return DeviceKey(kind, read, about)
 
 
 DETECTOR = DeviceDetector(
@@ -38,20 +37,16 @@ DETECTOR = DeviceDetector(
     about="the machine's processors, all together as one device; offline processors do not count",
     find=find,
     keys={
-        "cores": DeviceKey(Amount("number"), _measure_reader("cores"), "physical cores, as licences count them"),
-        "threads": DeviceKey(
-            Amount("number"),
-            _measure_reader("threads"),
-            "logical processors, several for each core with Hyper-Threading",
+        "cores": _measure("cores", Amount("number"), "physical cores, as licences count them"),
+        "threads": _measure(
+            "threads", Amount("number"), "logical processors, several for each core with Hyper-Threading"
         ),
-        "sockets": DeviceKey(
-            Amount("number"),
-            _measure_reader("sockets"),
-            "sockets with a processor; unknown on some ARM and RISC-V machines",
+        "sockets": _measure(
+            "sockets", Amount("number"), "sockets with a processor; unknown on some ARM and RISC-V machines"
         ),
-        "max_frequency": DeviceKey(
+        "max_frequency": _measure(
+            "max_frequency",
             Amount("frequency"),
-            _measure_reader("max_frequency"),
             "the highest frequency of the fastest core, as its driver reports it; most virtual machines report none",
         ),
     },

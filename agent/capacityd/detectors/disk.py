@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator
 from functools import cache, partial
 from typing import cast
 
-from capacityd.host.disks import BLOCK, Disk, device_of, nvme_transport, serial_number, whole_disks, world_wide_id
+from capacityd.host.disks import BLOCK, Disk, nvme_transport, serial_number, whole_disks, world_wide_id
 from capacityd.host.system_disks import system_disks
 from capacityd.model.errors import HostError
-from capacityd.model.host import Host, SystemDevices, link_name, read_int, resolve_link
+from capacityd.model.host import Host, SystemDevices, device_of, link_name, read_int, resolve_link
 from capacityd.model.quoting import length_text, quoted
 from capacityd.model.reasons import KernelEvents
-from capacityd.schema.device import Device, DeviceDetector, DeviceKey, is_system
+from capacityd.schema.device import Device, DeviceDetector, DeviceKey, is_system, read_name
 from capacityd.schema.matchers import Value
 from capacityd.schema.mistakes import PATH_INSTEAD_OF_NAME, SEVERAL_NAMES, WWN_IN_OTHER_FORMAT
 from capacityd.schema.value_types import Amount, Choice, Flag, Text
@@ -54,12 +54,14 @@ def find(host: Host) -> Iterator[Device]:
 def _system_disks(host: Host, disks: Iterable[Disk]) -> SystemDevices:
     """The disks that the operating system depends on by at least one of their paths."""
     system_paths = system_disks(host)
-    found = [disk for disk in disks if any(path in system_paths.names for path in disk.paths)]
+    names = set()
     incomplete_because = system_paths.incomplete_because
-    for disk in sorted(found, key=lambda disk: disk.name):  # sorted, so that the same reason comes first in each pass
-        # If this disk may be another path to an earlier disk, the system may also depend on the earlier disk.
-        incomplete_because = incomplete_because or disk.uncertain_because
-    return SystemDevices(frozenset(disk.name for disk in found), incomplete_because)
+    for disk in disks:
+        if not system_paths.names.isdisjoint(disk.paths):
+            names.add(disk.name)
+            # If this disk may be another path to an earlier disk, the system may also depend on the earlier disk.
+            incomplete_because = incomplete_because or disk.uncertain_because
+    return SystemDevices(frozenset(names), incomplete_because)
 
 
 def _wwn(host: Host, device: Device) -> Value:
@@ -137,8 +139,7 @@ def _is_parallel(host: Host, real_path: str) -> bool:
 
 
 def _removable(host: Host, device: Device) -> Value:
-    removable = host.text(f"{device.path}/removable")
-    return None if removable is None else removable == "1"  # None: the disk has disappeared
+    return host.text(f"{device.path}/removable") == "1"
 
 
 def _size(host: Host, device: Device) -> Value:
@@ -161,15 +162,13 @@ DETECTOR = DeviceDetector(
     keys={
         "name": DeviceKey(
             Text(rejects=(PATH_INSTEAD_OF_NAME, SEVERAL_NAMES)),
-            lambda _, device: device.name,
+            read_name,
             "the kernel's name, such as sda; may change at a reboot",
         ),
         "model": DeviceKey(Text(), _model, "model; for SATA disks its first 16 characters"),
         "vendor": DeviceKey(Text(), _vendor, "vendor of SCSI disks; for SATA disks it is always ATA"),
         "serial": DeviceKey(
-            Text(),
-            _serial,
-            "serial number; many virtual disks have none, and those of virtio end after 20 characters",
+            Text(), _serial, "serial number; many virtual disks have none, and those of virtio end after 20 characters"
         ),
         "wwn": DeviceKey(
             Text(ignore_case=True, rejects=(WWN_IN_OTHER_FORMAT,)),

@@ -30,31 +30,30 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution:
         if e.cause is Cause.NOT_TRUSTED:  # the program was not run, so the service's sandbox can't be the reason
             raise
         advice = host.sandbox_advice(command, program_failed=has_run)  # "" outside of the service's sandbox
-        raise HostError(f"{e}{advice}", errno=e.errno, cause=e.cause, detail=e.detail) from e
+        raise e.with_message(f"{e}{advice}") from e
     return Contribution(device=printable(" ".join(command)), amount=number, detail=shortened(output.err))
 
 
 def _number(program: str, output: Output) -> int:
-    """The number that the program printed. Raises ProgramFailed.
-
-    Anybody may read the error's message, so it contains only the length of the output. The detail contains the output.
-    """
+    """The number that the program printed. Raises ProgramFailed."""
     if output.status:
-        # Some programs, such as nvidia-smi, print their errors to standard output.
-        texts = {"standard output": output.out, "standard error": output.err}
-        lengths = "; ".join(f"{name}: {length_text(text)}" for name, text in texts.items() if text)
-        raise ProgramFailed(
-            f"{program} {_how_it_ended(output.status)}; {lengths or 'no output'}",
-            detail="; ".join(f"{name}: {quoted(text)}" for name, text in texts.items() if text),
-        )
+        raise _failure(f"{program} {_how_it_ended(output.status)}", output)
     try:
         return whole_number(output.out)
     except ValueError as e:
-        error_text = f"standard error: {quoted(output.err)}" if output.err else ""
-        error_length = f"standard error: {length_text(output.err)}" if output.err else ""
-        message = "; ".join(filter(None, (f"{program} printed: {e}", error_length)))
-        detail = "; ".join(filter(None, (f"it printed {quoted(output.out)}", error_text)))
-        raise ProgramFailed(message, detail=detail) from e
+        raise _failure(f"{program} printed no number: {e}", output) from e
+
+
+def _failure(problem: str, output: Output) -> ProgramFailed:
+    """The error of a program that has failed.
+
+    Anybody may read the error's message, so it contains only the length of the output. The detail contains the output.
+    """
+    # Some programs, such as nvidia-smi, print their errors to standard output.
+    texts = {"standard output": output.out, "standard error": output.err}
+    lengths = [f"{name}: {length_text(text)}" for name, text in texts.items() if text]
+    quotes = [f"{name}: {quoted(text)}" for name, text in texts.items() if text]
+    return ProgramFailed("; ".join([problem, *(lengths or ["no output"])]), detail="; ".join(quotes))
 
 
 def _how_it_ended(status: int) -> str:

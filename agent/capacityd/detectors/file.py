@@ -36,8 +36,7 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution | Absent:
     except HostError as e:
         if e.cause is Cause.NOT_TRUSTED:  # to give advice, sandbox_advice() would follow another user's link
             raise
-        why = f"{e}{host.sandbox_advice([path])}"
-        raise HostError(why, errno=e.errno, cause=e.cause, detail=e.detail) from e
+        raise e.with_message(f"{e}{host.sandbox_advice([path])}") from e
     valid_for = None if max_age is None else _valid_for(path, content.age, max_age=max_age)
     texts = [content.text] if key is None else _values_of(key, content.lines)
     where = path if key is None else f"{path} {key}"

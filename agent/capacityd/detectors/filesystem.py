@@ -25,7 +25,7 @@ from capacityd.model.text import printable
 from capacityd.schema.device import Device, DeviceDetector, DeviceKey
 from capacityd.schema.matchers import Value
 from capacityd.schema.mistakes import FINAL_SLASH, NOT_ABSOLUTE
-from capacityd.schema.value_types import Amount, Choice, Flag, Text
+from capacityd.schema.value_types import Amount, Choice, Flag, Kind, Text
 
 _PSEUDO_FOLDERS = ("/proc", "/sys")
 """Folders in which only interfaces of the kernel are mounted."""
@@ -41,18 +41,20 @@ def find(host: Host) -> Iterator[Device]:
     """
     read_system_filesystems = cache(partial(system_filesystems, host))
     for filesystem in filesystems(host):
-        if filesystem.is_trigger:  # an automount: the file system itself is not mounted yet
-            yield from (_unmounted(host, point, source=filesystem.source) for point in filesystem.points)
+        if filesystem.mount.is_trigger:  # an automount: the file system itself is not mounted yet
+            for point in filesystem.points:
+                yield _unmounted(host, point, source=filesystem.mount.source)
         elif filesystem.points:
             yield _mounted(host, filesystem, read_system_filesystems)
 
 
 def _mounted(host: Host, filesystem: Filesystem, read_system_filesystems: Callable[[], SystemDevices]) -> Device:
     """The device of a mounted file system. The device's details are the Filesystem."""
-    partition = host.resolve(f"/sys/dev/block/{filesystem.number}")  # None: not on a block device
-    kind = kind_of(filesystem.type, on_device=has_device(filesystem.number))
+    mount = filesystem.mount
+    partition = host.resolve(f"/sys/dev/block/{mount.number}")  # None: not on a block device
+    kind = kind_of(mount.type, on_device=has_device(mount.number))
     if kind == "local":
-        kind = _kind_by_devices(host, filesystem, partition)
+        kind = _kind_by_devices(host, mount.source, partition)
     points = tuple(map(printable, filesystem.points))
     return Device(
         path=partition or MOUNT_TABLE,  # without a partition, only the mount table shows that the file system exists
@@ -60,28 +62,30 @@ def _mounted(host: Host, filesystem: Filesystem, read_system_filesystems: Callab
         read_system_devices=read_system_filesystems,
         cached_values={
             "mount": points[0] if len(points) == 1 else points,
-            "type": printable(filesystem.type),
+            "type": printable(mount.type),
             "kind": kind,
-            "source": printable(filesystem.source),
-            "read_only": filesystem.read_only,
+            "source": printable(mount.source),
+            "read_only": mount.read_only,
         },
         details=filesystem,
     )
 
 
-def _kind_by_devices(host: Host, filesystem: Filesystem, partition: str | None) -> str:
+def _kind_by_devices(host: Host, source: str, partition: str | None) -> str:
     """The kind of a file system of the kind "local", according to the devices below it, such as loop0 below LUKS.
 
     partition: the path in /sys of its block device. None for btrfs and bcachefs, whose source names a device.
     """
-    if partition is None and not filesystem.source.startswith("/dev/"):
+    if partition is None and not source.startswith("/dev/"):
         return "local"  # ZFS, or a flash chip
-    source, _, _ = filesystem.source.partition(":")  # the source of bcachefs may be all of its devices
+    first_device, _, _ = source.partition(":")  # the source of bcachefs may be all of its devices
+    kinds = set()
     try:
-        devices = [*bottom_devices(host, partition or block_device_path(host, source))]
+        for device in bottom_devices(host, partition or block_device_path(host, first_device)):
+            name = os.path.basename(device).rstrip("0123456789")
+            kinds.add(_NO_DISK.get(name, "local"))
     except HostError:
         return "local"
-    kinds = {_NO_DISK.get(os.path.basename(device).rstrip("0123456789"), "local") for device in devices}
     return kinds.pop() if len(kinds) == 1 else "local"
 
 
@@ -102,18 +106,18 @@ def _unmounted(host: Host, point: str, *, source: str) -> Device:
     return Device(path=MOUNT_TABLE, name=printable(point), cached_values=cached_values, details=why_unknown)
 
 
-def _known_value_reader(key: str) -> Callable[[Host, Device], Value]:
-    """Returns the function that reads a key from the device's cached values.
+def _known_key(name: str, kind: Kind, about: str) -> DeviceKey:
+    """The key of this name, whose value find() has read.
 
-    That function raises HostError if the file system is not mounted yet and the automount's unit lacks the value.
+    Its value is unknown if the file system is not mounted yet, and the automount's unit lacks the value.
     """
 
     def read(_: Host, device: Device) -> Value:
-        if key not in device.cached_values:
+        if name not in device.cached_values:
             raise HostError(str(device.details))  # why_unknown of _unmounted()
-        return device.cached_values[key]
+        return device.cached_values[name]
 
-    return read
+    return DeviceKey(kind, read, about)
 
 
 def _system(_: Host, device: Device) -> Value:
@@ -123,7 +127,7 @@ def _system(_: Host, device: Device) -> Value:
     filesystem = cast(Filesystem, device.details)
     if any(map(is_of_system, filesystem.points)):
         return True
-    return device.read_system_devices().has(filesystem.number)  # system_filesystems() lists major:minor
+    return device.read_system_devices().has(filesystem.mount.number)  # system_filesystems() lists major:minor
 
 
 def _size(host: Host, device: Device) -> Value:
@@ -158,26 +162,22 @@ DETECTOR = DeviceDetector(
     keys={
         # host/filesystems.py finds the mount points. / counts even if only a folder of the file system is mounted there
         # (OSTree).
-        "mount": DeviceKey(
+        "mount": _known_key(
+            "mount",
             Text(rejects=(NOT_ABSOLUTE, FINAL_SLASH)),
-            _known_value_reader("mount"),
             "mount point of the whole file system or of a btrfs subvolume, or /; if there are "
             "several mount points, each of them matches",
         ),
-        "type": DeviceKey(Text(), _known_value_reader("type"), "such as ext4, xfs or btrfs"),
-        "kind": DeviceKey(
+        "type": _known_key("type", Text(), "such as ext4, xfs or btrfs"),
+        "kind": _known_key(
+            "kind",
             Choice(KINDS),
-            _known_value_reader("kind"),
             "local, image (squashfs, loop devices, …), memory (tmpfs, zram), network (NFS, FUSE, …), overlay or "
             "pseudo (all others)",
         ),
-        "source": DeviceKey(
-            Text(), _known_value_reader("source"), "the mounted device or share, such as /dev/sda1 or /dev/mapper/data"
-        ),
-        "read_only": DeviceKey(
-            Flag(),
-            _known_value_reader("read_only"),
-            "whether the file system itself is read-only, at every mount point",
+        "source": _known_key("source", Text(), "the mounted device or share, such as /dev/sda1 or /dev/mapper/data"),
+        "read_only": _known_key(
+            "read_only", Flag(), "whether the file system itself is read-only, at every mount point"
         ),
         "system": DeviceKey(
             Flag(),

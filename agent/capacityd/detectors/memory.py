@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from capacityd.model.host import Host
 from capacityd.model.reasons import KernelEvents
-from capacityd.schema.device import Device, DeviceDetector, DeviceKey, cached_reader
+from capacityd.schema.device import Device, DeviceDetector, cached_key
 from capacityd.schema.value_types import Amount
 
 
@@ -22,14 +22,14 @@ DETECTOR = DeviceDetector(
     about="the machine's memory and swap, all together as one device",
     find=find,
     keys={
-        "size": DeviceKey(
+        "size": cached_key(
+            "size",
             Amount("size"),
-            cached_reader("size"),
             "the kernel's memory, used and free, as the kubelet publishes it; a little less than the installed memory",
         ),
-        "swap": DeviceKey(
+        "swap": cached_key(
+            "swap",
             Amount("size"),
-            cached_reader("swap"),
             'all swap areas together, used and free; 0 on a machine without swap, where swap = ">0B" does not match',
         ),
     },

@@ -14,10 +14,10 @@ from capacityd.host.ethtool import speeds_of
 from capacityd.host.interface_kind import hardware_ids, hardware_kind, software_kind
 from capacityd.host.system_interfaces import lower_interfaces, system_interfaces
 from capacityd.model.errors import AmbiguousValue, HostError
-from capacityd.model.host import Host, link_name, read_int, read_optional_attr, resolve_link
+from capacityd.model.host import Host, device_of, link_name, read_optional_attr, resolve_link, whole_number_in
 from capacityd.model.reasons import KernelEvents
 from capacityd.model.text import printable
-from capacityd.schema.device import Device, DeviceDetector, DeviceKey, is_system
+from capacityd.schema.device import Device, DeviceDetector, DeviceKey, is_system, read_name
 from capacityd.schema.matchers import Value
 from capacityd.schema.mistakes import NOT_AN_INTERFACE, SEPARATED_BY_BAR
 from capacityd.schema.value_types import Amount, Choice, Flag, HexId, Text
@@ -62,11 +62,21 @@ def _kind(host: Host, device: Device) -> Value:
 
 
 def _driver(host: Host, device: Device) -> Value:
-    return link_name(host, f"{device.path}/device/driver") if _hardware(host, device) else None
+    return link_name(host, f"{device_of(host, device.path)}/driver")
 
 
 def _bus(host: Host, device: Device) -> Value:
-    return link_name(host, f"{device.path}/device/subsystem") if _hardware(host, device) else None
+    return link_name(host, f"{device_of(host, device.path)}/subsystem")
+
+
+def _vendor(host: Host, device: Device) -> Value:
+    vendor, _product = _ids(host, device)
+    return vendor or None
+
+
+def _product(host: Host, device: Device) -> Value:
+    _vendor, product = _ids(host, device)
+    return product or None
 
 
 def _ids(host: Host, device: Device) -> tuple[str, str]:
@@ -112,11 +122,11 @@ def _speed(host: Host, device: Device) -> Value:
 def _running_speed(host: Host, path: str) -> int | None:
     """The speed in bit/s that an interface's driver reports; None if it reports none. Raises HostError."""
     text = read_optional_attr(host, f"{path}/speed")
-    is_negative = text is not None and text.startswith("-")  # -1 means unknown (prometheus/node_exporter#1967)
-    speed = read_int(host, f"{path}/speed") if text and not is_negative else None
-    if speed is None or speed in _UNKNOWN_SPEEDS or speed > _MAX_SPEED:
+    if not text or text.startswith("-"):  # -1 means unknown (prometheus/node_exporter#1967)
         return None
-    return speed * _MBIT
+    speed = whole_number_in(text, f"{path}/speed")
+    is_known = speed <= _MAX_SPEED and speed not in _UNKNOWN_SPEEDS
+    return speed * _MBIT if is_known else None
 
 
 def _max_speed(host: Host, device: Device) -> Value:
@@ -152,7 +162,7 @@ def _best_speed(host: Host, name: str) -> int:
     """
     speeds = speeds_of(host.link_modes(name))
     if not speeds:
-        raise HostError(f"the driver of {printable(name)} reports no link modes")
+        raise HostError(f"the driver of {name} reports no link modes")
     path = f"{_INTERFACES}/{name}"
     running = _running_speed(host, path) if _link(host, path) == "up" else None
     return max([*speeds, running or 0])
@@ -163,17 +173,11 @@ DETECTOR = DeviceDetector(
     about='network interfaces; physical ones, unless the table has kind = "bond" or another',
     find=find,
     keys={
-        "name": DeviceKey(Text(rejects=NOT_AN_INTERFACE), lambda _, device: device.name, "the name, such as eth0"),
+        "name": DeviceKey(Text(rejects=NOT_AN_INTERFACE), read_name, "the name, such as eth0"),
         "driver": DeviceKey(Text(rejects=(SEPARATED_BY_BAR,)), _driver, "the hardware's driver"),
         "bus": DeviceKey(Text(), _bus, "the hardware's bus: pci, usb, virtio, …"),
-        "vendor": DeviceKey(
-            HexId(digits=4), lambda host, device: _ids(host, device)[0] or None, "vendor id of the PCI or USB device"
-        ),
-        "device": DeviceKey(
-            HexId(digits=4),
-            lambda host, device: _ids(host, device)[1] or None,
-            "device or product id of the PCI or USB device",
-        ),
+        "vendor": DeviceKey(HexId(digits=4), _vendor, "vendor id of the PCI or USB device"),
+        "device": DeviceKey(HexId(digits=4), _product, "device or product id of the PCI or USB device"),
         "kind": DeviceKey(
             Choice(_KINDS),
             _kind,

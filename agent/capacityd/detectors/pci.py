@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from capacityd.model.host import Host, link_name, read_int, resolve_link
-from capacityd.schema.device import Device, DeviceDetector, DeviceKey
+from capacityd.model.host import Host, read_int, resolve_link
+from capacityd.schema.device import Device, DeviceDetector, DeviceKey, read_driver, read_name
 from capacityd.schema.matchers import Value
 from capacityd.schema.mistakes import LONG_PCI_DOMAIN, NO_PCI_DOMAIN, SEPARATED_BY_BAR
 from capacityd.schema.value_types import Amount, Flag, HexId, Text
@@ -19,6 +19,11 @@ def find(host: Host) -> Iterator[Device]:
         yield Device(path=f"{_DEVICES}/{name}", name=name)
 
 
+def _id(attribute: str, about: str) -> DeviceKey:
+    """The key of an id of four hexadecimal digits."""
+    return DeviceKey(HexId(digits=4), _id_reader(attribute), about)
+
+
 def _id_reader(attribute: str) -> Callable[[Host, Device], Value]:
     """Returns the function that reads an id, such as 0x10de, without the 0x."""
 
@@ -30,30 +35,16 @@ def _id_reader(attribute: str) -> Callable[[Host, Device], Value]:
 
 
 def _is_virtual(host: Host, device: Device) -> Value:
-    """Whether the function is virtual: it has a link to its physical function. None: the device has disappeared.
+    """Whether the function is virtual: it has a link to its physical function.
 
     In a virtual machine, a virtual function has no such link, so it looks physical.
     """
-    if resolve_link(host, f"{device.path}/physfn") is not None:
-        return True
-    has_disappeared = host.text(f"{device.path}/class") is None  # every function has this file
-    return None if has_disappeared else False
+    return resolve_link(host, f"{device.path}/physfn") is not None
 
 
-def _vf_number_reader(attribute: str) -> Callable[[Host, Device], Value]:
-    """Returns the function that reads sriov_totalvfs (supported) or sriov_numvfs (configured).
-
-    A PCI function without SR-IOV has 0.
-    """
-
-    def read(host: Host, device: Device) -> Value:
-        number = read_int(host, f"{device.path}/{attribute}")
-        if number is not None:
-            return number
-        has_disappeared = host.text(f"{device.path}/vendor") is None  # every function has this file
-        return None if has_disappeared else 0
-
-    return read
+def _vf_number(attribute: str, about: str) -> DeviceKey:
+    """The key of sriov_totalvfs (supported) or sriov_numvfs (configured). A PCI function without SR-IOV has 0."""
+    return DeviceKey(Amount("number"), lambda host, device: read_int(host, f"{device.path}/{attribute}") or 0, about)
 
 
 DETECTOR = DeviceDetector(
@@ -61,38 +52,26 @@ DETECTOR = DeviceDetector(
     about="PCI functions; virtual functions (SR-IOV) count only with vf = true",
     find=find,
     keys={
-        "vendor": DeviceKey(HexId(digits=4), _id_reader("vendor"), "vendor id, four hexadecimal digits"),
-        "device": DeviceKey(HexId(digits=4), _id_reader("device"), "device id, four hexadecimal digits"),
-        "subsystem_vendor": DeviceKey(
-            HexId(digits=4), _id_reader("subsystem_vendor"), "vendor id of the card's manufacturer"
-        ),
-        "subsystem_device": DeviceKey(
-            HexId(digits=4), _id_reader("subsystem_device"), "device id of the card, given by its manufacturer"
-        ),
+        "vendor": _id("vendor", "vendor id, four hexadecimal digits"),
+        "device": _id("device", "device id, four hexadecimal digits"),
+        "subsystem_vendor": _id("subsystem_vendor", "vendor id of the card's manufacturer"),
+        "subsystem_device": _id("subsystem_device", "device id of the card, given by its manufacturer"),
         "class": DeviceKey(
             HexId(digits=6, prefix_matches=True),
             _id_reader("class"),
             "class, subclass and interface: 03 is any display, 0302 a 3D controller",
         ),
         "driver": DeviceKey(
-            Text(rejects=(SEPARATED_BY_BAR,)),
-            lambda host, device: link_name(host, f"{device.path}/driver"),
-            "the driver; missing if the function has none",
+            Text(rejects=(SEPARATED_BY_BAR,)), read_driver, "the driver; missing if the function has none"
         ),
         "address": DeviceKey(
             Text(ignore_case=True, rejects=(NO_PCI_DOMAIN, LONG_PCI_DOMAIN)),
-            lambda _, device: device.name,
+            read_name,
             "the address, such as 0000:3b:00.0",
         ),
         "vf": DeviceKey(Flag(), _is_virtual, "whether the function is a virtual function"),
-        "sriov_totalvfs": DeviceKey(
-            Amount("number"),
-            _vf_number_reader("sriov_totalvfs"),
-            "number of supported virtual functions, 0 without SR-IOV",
-        ),
-        "sriov_numvfs": DeviceKey(
-            Amount("number"), _vf_number_reader("sriov_numvfs"), "number of configured virtual functions"
-        ),
+        "sriov_totalvfs": _vf_number("sriov_totalvfs", "number of supported virtual functions, 0 without SR-IOV"),
+        "sriov_numvfs": _vf_number("sriov_numvfs", "number of configured virtual functions"),
     },
     identifying_keys=("vendor", "device", "address"),
     model_keys=("vendor", "device"),

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from capacityd.model.errors import AmbiguousValue, HostError
 from capacityd.model.host import Host, link_name, uevent_value
-from capacityd.schema.device import Device, DeviceDetector, DeviceKey
+from capacityd.schema.device import Device, DeviceDetector, DeviceKey, read_driver, read_name
 from capacityd.schema.matchers import Value
 from capacityd.schema.mistakes import NOT_EXACT_NAME, NOT_IN_DEV, PATH_INSTEAD_OF_NAME, SEPARATED_BY_BAR
 from capacityd.schema.value_types import Text
@@ -114,20 +114,14 @@ DETECTOR = DeviceDetector(
     keys={
         "subsystem": DeviceKey(Text(rejects=(NOT_EXACT_NAME,)), _subsystem, "the device's bus or class, such as tty"),
         "name": DeviceKey(
-            Text(rejects=(PATH_INSTEAD_OF_NAME, SEPARATED_BY_BAR)),
-            lambda _, device: device.name,
-            "the kernel's name, such as ttyUSB0",
+            Text(rejects=(PATH_INSTEAD_OF_NAME, SEPARATED_BY_BAR)), read_name, "the kernel's name, such as ttyUSB0"
         ),
         "devtype": DeviceKey(
             Text(),
             lambda host, device: uevent_value(host, device.path, "DEVTYPE"),
             "the type of the device, if the subsystem has several types",
         ),
-        "driver": DeviceKey(
-            Text(rejects=(SEPARATED_BY_BAR,)),
-            lambda host, device: link_name(host, f"{device.path}/driver"),
-            "the driver",
-        ),
+        "driver": DeviceKey(Text(rejects=(SEPARATED_BY_BAR,)), read_driver, "the driver"),
         "node": DeviceKey(Text(rejects=(NOT_IN_DEV,)), _node, "the device node, such as /dev/ttyUSB0"),
         "link": DeviceKey(
             Text(rejects=(NOT_IN_DEV,)),

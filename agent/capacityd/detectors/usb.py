@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from capacityd.model.host import Host, link_name
-from capacityd.schema.device import Device, DeviceDetector, DeviceKey
+from capacityd.schema.device import Device, DeviceDetector, DeviceKey, read_name
 from capacityd.schema.matchers import Value
 from capacityd.schema.mistakes import SEPARATED_BY_BAR
-from capacityd.schema.value_types import Flag, HexId, Text
+from capacityd.schema.value_types import Flag, HexId, Kind, Text
 
 _DEVICES = "/sys/bus/usb/devices"
 _HUB = "09"  # bDeviceClass, https://www.usb.org/defined-class-codes
+_ID = HexId(digits=4)
 
 
 def find(host: Host) -> Iterator[Device]:
@@ -23,9 +24,9 @@ def find(host: Host) -> Iterator[Device]:
             yield Device(path=f"{_DEVICES}/{name}", name=name)
 
 
-def _attribute_reader(name: str) -> Callable[[Host, Device], Value]:
-    """Returns the function that reads a file of the device in /sys."""
-    return lambda host, device: host.text(f"{device.path}/{name}")
+def _attribute(name: str, kind: Kind, about: str) -> DeviceKey:
+    """The key of a file of the device in /sys. name: the file's name."""
+    return DeviceKey(kind, lambda host, device: host.text(f"{device.path}/{name}"), about)
 
 
 def _interfaces(host: Host, device: Device) -> list[str]:
@@ -36,9 +37,9 @@ def _interfaces(host: Host, device: Device) -> list[str]:
 def _classes(host: Host, device: Device) -> Value:
     """Class, subclass and protocol of the device and of each interface. Class 00 is left out: it means that the
     interfaces define the class."""
-    codes = [_class_code(host, device.path, prefix="bDevice")]
-    codes += [_class_code(host, path, prefix="bInterface") for path in _interfaces(host, device)]
-    return tuple(sorted({code for code in codes if code and not code.startswith("00")}))
+    codes = {_class_code(host, device.path, prefix="bDevice")}
+    codes.update(_class_code(host, path, prefix="bInterface") for path in _interfaces(host, device))
+    return tuple(sorted(code for code in codes if code and not code.startswith("00")))
 
 
 def _class_code(host: Host, path: str, *, prefix: str) -> str:
@@ -52,14 +53,13 @@ def _class_code(host: Host, path: str, *, prefix: str) -> str:
 
 def _drivers(host: Host, device: Device) -> Value:
     """The drivers of the device and its interfaces, without "usb", the generic driver of most devices."""
-    names = {link_name(host, f"{path}/driver") for path in [device.path, *_interfaces(host, device)]}
+    paths = [device.path, *_interfaces(host, device)]
+    names = {link_name(host, f"{path}/driver") for path in paths}
     return tuple(sorted(name for name in names if name and name != "usb"))
 
 
 def _is_hub(host: Host, device: Device) -> Value:
-    device_class = host.text(f"{device.path}/bDeviceClass")
-    has_disappeared = device_class is None
-    return None if has_disappeared else device_class == _HUB
+    return host.text(f"{device.path}/bDeviceClass") == _HUB
 
 
 DETECTOR = DeviceDetector(
@@ -67,11 +67,11 @@ DETECTOR = DeviceDetector(
     about="USB devices; hubs count only with hub = true",
     find=find,
     keys={
-        "vendor": DeviceKey(HexId(digits=4), _attribute_reader("idVendor"), "vendor id, four hexadecimal digits"),
-        "product": DeviceKey(HexId(digits=4), _attribute_reader("idProduct"), "product id, four hexadecimal digits"),
-        "serial": DeviceKey(Text(), _attribute_reader("serial"), "serial number; many devices have none"),
-        "manufacturer": DeviceKey(Text(), _attribute_reader("manufacturer"), "manufacturer, as the device reports it"),
-        "model": DeviceKey(Text(), _attribute_reader("product"), "product name, as the device reports it"),
+        "vendor": _attribute("idVendor", _ID, "vendor id, four hexadecimal digits"),
+        "product": _attribute("idProduct", _ID, "product id, four hexadecimal digits"),
+        "serial": _attribute("serial", Text(), "serial number; many devices have none"),
+        "manufacturer": _attribute("manufacturer", Text(), "manufacturer, as the device reports it"),
+        "model": _attribute("product", Text(), "product name, as the device reports it"),
         "class": DeviceKey(
             HexId(digits=6, prefix_matches=True),
             _classes,
@@ -81,9 +81,7 @@ DETECTOR = DeviceDetector(
             Text(rejects=(SEPARATED_BY_BAR,)), _drivers, "driver of the device or any of its interfaces"
         ),
         "port": DeviceKey(
-            Text(),
-            lambda _, device: device.name,
-            "the port that the device is plugged into, such as 1-1.2; the same after a replug",
+            Text(), read_name, "the port that the device is plugged into, such as 1-1.2; the same after a replug"
         ),
         "hub": DeviceKey(Flag(), _is_hub, "whether the device is a hub"),
     },

@@ -20,7 +20,7 @@ from capacityd.model.quoting import how_to_see
 from capacityd.model.reading import Absent, Contribution, Quantity, Reading, Unknown
 from capacityd.schema.config import Resource
 from capacityd.schema.device import SUBSYSTEM, Device, DeviceDetector, ValueDetector
-from capacityd.schema.matchers import Value, is_missing
+from capacityd.schema.matchers import Value
 
 _MAX_ATTEMPTS = 3
 """How often all devices of a resource are read if some of them disappear in the meantime."""
@@ -137,14 +137,16 @@ def _candidate(host: Host, resource: Resource, detector: DeviceDetector, device:
 def _cached_reader(host: Host, detector: DeviceDetector, device: Device) -> Callable[[str], Value]:
     """Returns a function that reads each key at most once, so that all tables test the same value.
 
-    That function raises HostError for a missing value if the device has disappeared.
+    That function raises HostError if the device has disappeared.
     """
     cache: dict[str, Value] = {}
 
     def read(key: str) -> Value:
         if key not in cache:
             value = value_of(host, detector, device, key)
-            if is_missing(value) and resolve_link(host, device.path) is None:  # raises HostError for a dangling link
+            # A device that has disappeared has no files, so its values are missing, False or 0.
+            may_have_disappeared = not value and key not in device.cached_values
+            if may_have_disappeared and resolve_link(host, device.path) is None:  # HostError for a dangling link
                 raise HostError(f"it disappeared during each of {_MAX_ATTEMPTS} attempts to read it")
             cache[key] = value
         return cache[key]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -77,7 +78,7 @@ def mount_settings(lines: Iterable[str]) -> dict[str, str]:
 
 def unit_name(path: str) -> str:
     """The name of the unit for a path, without a suffix such as .mount, as systemd-escape(1) prints it."""
-    name = b"/".join(part for part in os.fsencode(path).split(b"/") if part)
+    name = re.sub(b"/+", b"/", os.fsencode(path)).strip(b"/")
     if not name:
         return "-"
     if name.startswith(b"."):  # only the first dot of a name is escaped

@@ -13,16 +13,12 @@ _BLOCKS = "/sys/class/block"
 _VIRTUAL = re.compile("/sys/devices/(virtual/(?!nvme-|net/)|pseudo_|tcm_loop_|vdpa)")
 """The beginning of the paths in /sys of block devices that software makes:
 
-- virtual/: devices whose driver sets no parent device, and virtio disks of programs (VDUSE)
+- virtual/: devices whose driver sets no parent device, and virtio disks of programs (VDUSE). Real disks are in
+  virtual/nvme-subsystem (NVMe with several paths), virtual/nvme-fabrics (NVMe over a network) and virtual/net (FCoE
+  over a VLAN)
 - pseudo_: SCSI disks in memory (scsi_debug)
 - tcm_loop_: SCSI disks that show disks and files of this machine (drivers/target/loopback)
 - vdpa: simulated virtio disks (vdpa_sim)
-
-The pattern does not match two kinds of disks, although the paths of some begin with virtual/:
-
-- NVMe disks: with virtual/nvme-subsystem if a disk may have several paths, and with virtual/nvme-fabrics if it is
-  attached over a network
-- disks that are attached by FCoE over a VLAN: with virtual/net
 """
 _SOFTWARE = ("dm-", "loop", "md", "ram", "zram")
 """Prefixes of names of block devices that software makes. No disk has a name with these prefixes."""
@@ -31,8 +27,7 @@ _NOT_DISKS = ("fd", "mtdblock", "rbd", "sr", "ubiblock")
 flash chips (mtdblock, ubiblock) and network disks of Ceph (rbd)."""
 _HARDWARE_IN_VIRTUAL = re.compile("fio[a-z]+")
 """Names of hardware in virtual/: the driver iomemory-vsl of Fusion-io's PCIe cards (fioa) sets no parent device. All
-drivers of hardware in the kernel itself set a parent device (device_add_disk in drivers/block, drivers/s390/block and
-drivers/nvdimm)."""
+drivers of hardware in the kernel itself set one (device_add_disk)."""
 _CARD = re.compile("mmcblk[0-9]+")
 """The name of a memory card's main area. Its other areas have block devices of their own: mmcblk0boot0, mmcblk0gp0, …
 (drivers/mmc/core/mmc.c)."""

@@ -66,7 +66,7 @@ def _cores(host: Host) -> int | None:
     """
     folders = _online_folders(host)
     if _may_have_device_tree(host):
-        ids = [host.text(f"{folder}/topology/{name}") for folder in folders for name in ("core_id", _PACKAGE_ID)]
+        ids = [*_topology(host, folders, "core_id"), *_topology(host, folders, _PACKAGE_ID)]
         if "-1" in ids:
             return None
     return _number_of_cores(host, folders)
@@ -79,13 +79,18 @@ def _online_folders(host: Host) -> list[str]:
     return [f"{_CPUS}/{name}" for name in names if int(name.removeprefix("cpu")) in numbers]
 
 
+def _topology(host: Host, folders: Sequence[str], name: str) -> list[str | None]:
+    """The content of a file in each processor's folder topology; None if the file does not exist. Raises HostError."""
+    return [host.text(f"{folder}/topology/{name}") for folder in folders]
+
+
 def _numbers_in_list(text: str) -> set[int]:
     """The numbers in a list such as 0-3,8. Raises HostError, also for a list that ends with a comma: lxcfs cut it."""
     try:
         numbers: set[int] = set()
         for part in text.split(",") if text else ():
-            bounds = part.split("-")  # the first and the last number, or only one
-            numbers.update(range(int(bounds[0]), int(bounds[-1]) + 1))
+            first, _, last = part.partition("-")
+            numbers.update(range(int(first), int(last or first) + 1))
         return numbers
     except ValueError as e:
         # Only the detail quotes the text, because no log contains a detail.
@@ -99,10 +104,10 @@ def _number_of_cores(host: Host, folders: Sequence[str]) -> int | None:
     folders: the folders of the online processors. Raises HostError.
     """
     online = {int(folder.removeprefix(f"{_CPUS}/cpu")) for folder in folders}
-    texts = [host.text(f"{folder}/topology/core_cpus_list") for folder in folders]
-    if not any(texts):
+    lists = _topology(host, folders, "core_cpus_list")
+    if not any(lists):
         return None
-    cores = [_numbers_in_list(text or "") & online for text in texts]  # for each processor, its core's online members
+    cores = [_numbers_in_list(text or "") & online for text in lists]  # for each processor, its core's online members
     if not all(cores):  # a processor went offline after `folders` had been read
         raise HostError(_PROCESSORS_CHANGED)
     # While a processor goes offline, only some members of its core still list it. So the lists of one core may differ,
@@ -122,13 +127,12 @@ def _threads(host: Host) -> int | None:
 
 
 def _sockets(host: Host) -> int | None:
-    """The number of packages with online processors; None if the kernel does not show the packages.
+    """The number of packages with online processors; None if the kernel does not know the packages (id -1).
 
-    A package whose id the kernel does not know has the id -1. On s390, packages in different books may have the same
-    id, and so may books in different drawers.
+    On s390, packages in different books may have the same id, and so may books in different drawers.
     """
     folders = _online_folders(host)
-    ids = [host.text(f"{folder}/topology/{_PACKAGE_ID}") for folder in folders]
+    ids = _topology(host, folders, _PACKAGE_ID)
     if not any(ids):
         return None
     if None in ids:
@@ -139,8 +143,8 @@ def _sockets(host: Host) -> int | None:
     are_from_acpi = host.arch() == "aarch64" and "PPTT" in host.listdir(_ACPI_TABLES)
     if _may_have_device_tree(host) and not are_from_acpi:
         return _sockets_of_device_tree(host, folders)
-    drawers = [host.text(f"{folder}/topology/drawer_id") for folder in folders]  # of each processor; None: no drawers
-    books = [host.text(f"{folder}/topology/book_id") for folder in folders]
+    drawers = _topology(host, folders, "drawer_id")
+    books = _topology(host, folders, "book_id")
     return len(set(zip(drawers, books, ids, strict=True)))
 
 
@@ -165,7 +169,9 @@ def _sockets_of_device_tree(host: Host, folders: Sequence[str]) -> int | None:
     sockets = [name for name in names if name.startswith("socket")]
     if sockets:
         return len(sockets)
-    nodes = {name for folder in folders for name in host.listdir(folder) if _NODE.fullmatch(name)}
+    nodes: set[str] = set()
+    for folder in folders:
+        nodes.update(filter(_NODE.fullmatch, host.listdir(folder)))
     return 1 if names and len(nodes) < 2 else None
 
 
@@ -179,8 +185,7 @@ def _max_frequency(host: Host) -> int | None:
 def _policy_kilohertz(host: Host, policy: str) -> int | None:
     """The highest frequency of a cpufreq policy in kHz; None if the policy reports none, or its processors are offline.
 
-    The files of a policy stay while its processors are offline, but reading them fails with EBUSY (show() in
-    drivers/cpufreq/cpufreq.c).
+    While they are offline, reading fails with EBUSY (show() in drivers/cpufreq/cpufreq.c).
     """
     try:
         return read_int(host, f"{policy}/cpuinfo_max_freq")
@@ -196,7 +201,4 @@ PROCESSOR_MEASURES: Mapping[str, Callable[[Host], int | None]] = {
     "sockets": _sockets,
     "max_frequency": _max_frequency,
 }
-"""Measure of the online processors -> the function that reads it.
-
-The function returns None if the machine does not report the measure. It may raise HostError.
-"""
+"""Measure of the online processors -> the function that reads it, or returns None if the machine does not report it."""

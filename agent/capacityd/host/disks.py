@@ -13,7 +13,7 @@ from functools import cache, partial
 
 from capacityd.host.block_devices import is_excluded, is_virtual
 from capacityd.model.errors import HostError
-from capacityd.model.host import Host, read_int, read_optional_attr, resolve_link
+from capacityd.model.host import Host, device_of, read_int, read_optional_attr, resolve_link
 
 BLOCK = "/sys/block"
 
@@ -22,20 +22,16 @@ _UNCERTAIN = "it is unknown whether it is another path to a disk"
 # - naa. and eui.: SSDs and enclosures with a placeholder (naa.5000000000000001)
 # - t10.: software targets with the same name for the first disk of every server (tgt)
 # - eui. and uuid.: NVMe disks (NVME_QUIRK_BOGUS_NID in drivers/nvme/host/nvme.h)
-# The kinds are those of scsi_vpd_lun_id in drivers/scsi/scsi_lib.c (naa., eui., t10., and SCSI name strings) and of
-# wwid_show for NVMe.
 
 _SINGLE_PATH = re.compile("/usb|/ata")
 """Parts of a disk's folder in /sys which show that no second path can lead to the disk. Ids of such disks are not
 compared, because USB enclosures and cheap SATA disks of one model often have the same id."""
 _SCSI_TARGET_FOLDER = re.compile("^.*?/(host[0-9]+(?=/target)|target[0-9:]+(?=/))")
-"""The beginning of a disk's folder in /sys, up to the folder of its SCSI target. If no transport (SAS, FC, iSCSI) is
-between the SCSI host and its targets, up to the host's folder: a RAID controller or a hypervisor shows each disk once.
-"""
+"""The beginning of a disk's folder in /sys, up to the folder of its SCSI target. Without a transport (SAS, FC, iSCSI),
+up to the folder of the SCSI host: a RAID controller or a hypervisor shows each disk once."""
 _GENERATED_PREFIX = "nvme."
-"""The start of the id that the kernel makes up for an NVMe namespace without an id (wwid_show in
-drivers/nvme/host/sysfs.c). Different disks may share this id: it contains the serial number, which is the same for all
-controllers of a cloud."""
+"""The start of the id that the kernel makes of the serial number of an NVMe disk without an id (wwid_show in
+drivers/nvme/host/sysfs.c). Different disks may share this id: all controllers of a cloud have one serial number."""
 _VENDORS_PREFIX = "t10."
 """The start of an id whose form is the vendor's own (T10 vendor ID based, SCSI Primary Commands)."""
 _MULTIPATH_PREFIX = "mpath-"
@@ -73,16 +69,18 @@ def whole_disks(host: Host) -> list[Disk]:
     for name in host.listdir(BLOCK):
         if is_excluded(name):
             continue
+        disk: Disk | None = None
+        ids: list[str] = []
+        uncertain_because = ""
         try:
             real = host.resolve(f"{BLOCK}/{name}")
-            # None: the disk has been removed meanwhile. It stays in the list, and its values are unknown.
-            if real is not None and _is_no_disk(host, name, real):
-                continue
-            ids = _ids(host, name, real=real) if real else []
+            if real is not None:  # otherwise the disk has been removed: it stays in the list, with unknown values
+                if _is_no_disk(host, name, real):
+                    continue
+                ids = _ids(host, name, real)
+                disk = _earlier_disk(name, ids, by_id, facts)
         except HostError as e:
-            disks.append(Disk([name], uncertain_because=f"{_UNCERTAIN}: {e}"))
-            continue
-        disk, uncertain_because = _earlier_disk(name, ids, by_id=by_id, facts=facts)
+            uncertain_because = f"{_UNCERTAIN}: {e}"
         if disk is None:
             disk = Disk([], uncertain_because)
             disks.append(disk)
@@ -98,19 +96,11 @@ def world_wide_id(host: Host, path: str) -> str | None:
     return read_optional_attr(host, f"{path}/wwid") or read_optional_attr(host, f"{device_of(host, path)}/wwid") or None
 
 
-def device_of(host: Host, path: str) -> str:
-    """The path of the device that a disk belongs to. Raises HostError if its link is dangling."""
-    resolve_link(host, f"{path}/device")  # raises HostError if the link is dangling
-    return f"{path}/device"
-
-
 def nvme_transport(host: Host, real: str) -> str | None:
-    """The transport of an NVMe disk in the kernel's words: pcie, apple-nvme, tcp, rdma, fc or loop. None if no
-    controller reports a transport.
+    """The transport of an NVMe disk in the kernel's words: pcie, apple-nvme, tcp, rdma, fc or loop.
 
-    With multipath, the disk's folder is in the folder of its NVMe subsystem, which also contains the controllers.
-
-    real: the disk's path in /sys without links.
+    None if no controller reports a transport. With multipath, the disk's folder is in the folder of its NVMe subsystem,
+    which also contains the controllers. real: the disk's path in /sys without links.
     """
     parent = real.rpartition("/")[0]
     controllers = [f"{parent}/{name}" for name in host.listdir(parent) if name.startswith("nvme")]
@@ -138,9 +128,12 @@ def _ids(host: Host, name: str, real: str) -> list[str]:
 
     real: the disk's path in /sys without links.
     """
-    holders = [f"{BLOCK}/{name}/holders/{holder}" for holder in host.listdir(f"{BLOCK}/{name}/holders")]
-    uuids = [host.text(f"{holder}/dm/uuid") for holder in holders if resolve_link(host, holder)]
-    ids = [uuid for uuid in uuids if uuid and uuid.startswith(_MULTIPATH_PREFIX)]
+    ids = []
+    for holder in host.listdir(f"{BLOCK}/{name}/holders"):
+        path = f"{BLOCK}/{name}/holders/{holder}"
+        uuid = host.text(f"{path}/dm/uuid") if resolve_link(host, path) else None
+        if uuid and uuid.startswith(_MULTIPATH_PREFIX):
+            ids.append(uuid)
     if _SINGLE_PATH.search(real):
         return ids
     wwid = world_wide_id(host, f"{BLOCK}/{name}")
@@ -151,21 +144,22 @@ def _ids(host: Host, name: str, real: str) -> list[str]:
 
 def _earlier_disk(
     name: str, ids: Sequence[str], by_id: Mapping[str, Sequence[Disk]], facts: Callable[[str, str], _Facts]
-) -> tuple[Disk | None, str]:
-    """Returns the earlier disk to which this path certainly leads, and ""; otherwise None, and why that is uncertain.
+) -> Disk | None:
+    """The earlier disk to which this path leads; None if it leads to no earlier disk. Raises HostError if in doubt.
 
-    The reason is "" if the path certainly leads to no earlier disk. name, ids: the path's name and ids. by_id: id ->
-    the disks found earlier. facts: _facts() for a name and an id.
+    name, ids: the path's name and ids. by_id: id -> the disks found earlier. facts: _facts() for a name and an id.
     """
-    uncertain_because = ""
+    doubt: HostError | None = None
     for id_ in ids:
         for disk in by_id.get(id_, ()):
             try:
                 if _leads_to(disk, name, id_, facts):
-                    return disk, ""
+                    return disk
             except HostError as e:
-                uncertain_because = uncertain_because or f"{_UNCERTAIN}: {e}"
-    return None, uncertain_because
+                doubt = doubt or e
+    if doubt:
+        raise doubt
+    return None
 
 
 def _leads_to(disk: Disk, name: str, id_: str, facts: Callable[[str, str], _Facts]) -> bool:
@@ -175,9 +169,10 @@ def _leads_to(disk: Disk, name: str, id_: str, facts: Callable[[str, str], _Fact
     own_facts = facts(name, id_)
     if any(own_facts.show_another_disk_than(facts(path, id_)) for path in disk.paths):
         return False
+    have_equal_serials = own_facts.serial != "" and own_facts.serial == facts(disk.name, id_).serial
     # Software targets (tgt) may give the first disk of every server the same vendor's id and the same serial number.
-    if own_facts.serial and facts(disk.name, id_).serial and not id_.startswith(_VENDORS_PREFIX):
-        return True  # the serial numbers are equal: show_another_disk_than() has compared them
+    if have_equal_serials and not id_.startswith(_VENDORS_PREFIX):
+        return True
     raise HostError(f"{name} and {disk.name} have the same id {id_}, and nothing else shows whether they are one")
 
 
@@ -199,8 +194,11 @@ class _Facts:
         """Whether these facts and the other path's show that the two paths lead to different disks."""
         if self.target and self.target == other.target:
             return True
-        pairs = ((self.serial, other.serial), (self.model, other.model), (self.sectors, other.sectors))
-        return any(mine != theirs for mine, theirs in pairs if mine and theirs)
+        if self.serial and other.serial and self.serial != other.serial:
+            return True
+        if self.model and other.model and self.model != other.model:
+            return True
+        return self.sectors != other.sectors and self.sectors != 0 and other.sectors != 0
 
 
 def _facts(host: Host, name: str, wwid: str) -> _Facts:

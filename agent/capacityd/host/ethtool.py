@@ -16,7 +16,6 @@ from array import array
 from collections.abc import Iterable
 
 from capacityd.model.errors import HostError
-from capacityd.model.text import printable
 
 _SIOCETHTOOL = 0x8946
 _GLINKSETTINGS, _GSSET_INFO, _GSTRINGS = 0x4C, 0x37, 0x1B  # commands: include/uapi/linux/ethtool.h
@@ -36,18 +35,22 @@ def speeds_of(modes: Iterable[str]) -> list[int]:
     Names without a speed, such as Autoneg, FIBRE or Pause, are not link modes: the kernel makes the name of each link
     mode from its speed (__DEFINE_LINK_MODE_NAME in net/ethtool/common.c).
     """
-    return sorted({int(megabits[1]) * 10**6 for mode in modes if (megabits := _SPEED.match(mode))})
+    speeds = set()
+    for mode in modes:
+        if megabits := _SPEED.match(mode):
+            speeds.add(int(megabits[1]) * 10**6)
+    return sorted(speeds)
 
 
 def supported_modes(interface: str) -> list[str]:
     """The names of an interface's supported link modes; empty if its driver reports none. Raises HostError."""
-    failed = f"the link modes of {printable(interface)} could not be read"
+    failed = f"the link modes of {interface} could not be read"
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as s:
-            mask = _supported_mask(s, interface)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as control:
+            mask = _supported_mask(control, interface)
             if not mask:
                 return []
-            names = _mode_names(s, interface)
+            names = _mode_names(control, interface)
     except OSError as e:
         raise HostError(f"{failed}: {os.strerror(e.errno or 0)}", e.errno) from e
     except struct.error as e:
@@ -57,36 +60,36 @@ def supported_modes(interface: str) -> list[str]:
     return [name for bit, name in enumerate(names) if mask & (1 << bit)]
 
 
-def _supported_mask(s: socket.socket, interface: str) -> int:
+def _supported_mask(control: socket.socket, interface: str) -> int:
     """The bit mask of an interface's supported link modes; 0 if its driver reports none. Raises OSError."""
     # The first call returns the number of words in each mask, negated. The second call fills the masks.
-    answer = _ask(s, interface, _SETTINGS.pack(_GLINKSETTINGS, 0))
+    answer = _ask(control, interface, _SETTINGS.pack(_GLINKSETTINGS, 0))
     _command, negated_words = _SETTINGS.unpack_from(answer)
     if negated_words >= 0:
         return 0
     words = -negated_words
-    answer = _ask(s, interface, _SETTINGS.pack(_GLINKSETTINGS, words) + bytes(4 * _MASKS * words))
+    answer = _ask(control, interface, _SETTINGS.pack(_GLINKSETTINGS, words) + bytes(4 * _MASKS * words))
     # The word with the lowest bits is the first one in any byte order of the machine.
     mask = struct.unpack_from(f"={words}I", answer, _SETTINGS.size)
     return sum(word << (32 * n) for n, word in enumerate(mask))
 
 
-def _mode_names(s: socket.socket, interface: str) -> list[str]:
+def _mode_names(control: socket.socket, interface: str) -> list[str]:
     """The names of all link modes of this kernel, by number. Raises OSError."""
     requested_sets = 1 << _LINK_MODES
-    answer = _ask(s, interface, _SET_INFO.pack(_GSSET_INFO, requested_sets, 0))
+    answer = _ask(control, interface, _SET_INFO.pack(_GSSET_INFO, requested_sets, 0))
     _command, _known_sets, count = _SET_INFO.unpack(answer)
-    answer = _ask(s, interface, _STRINGS.pack(_GSTRINGS, _LINK_MODES, count) + bytes(count * _NAME_BYTES))
+    answer = _ask(control, interface, _STRINGS.pack(_GSTRINGS, _LINK_MODES, count) + bytes(count * _NAME_BYTES))
     names = struct.iter_unpack(f"{_NAME_BYTES}s", answer[_STRINGS.size :])
     return [name.partition(b"\0")[0].decode("ascii", "replace") for (name,) in names]
 
 
-def _ask(s: socket.socket, interface: str, question: bytes) -> bytes:
+def _ask(control: socket.socket, interface: str, question: bytes) -> bytes:
     """Sends a question to the kernel. Returns the answer, which the kernel writes over the question. Raises OSError."""
     # The request (struct ifreq) contains a name of at most 15 bytes and a NUL, and the address of a buffer. The buffer
     # is an array, because an array shows the address of its data.
     buffer = array("B", question)
     address, _ = buffer.buffer_info()
     request = struct.pack("16sP16x", os.fsencode(interface)[:15], address)
-    fcntl.ioctl(s.fileno(), _SIOCETHTOOL, request)
+    fcntl.ioctl(control.fileno(), _SIOCETHTOOL, request)
     return buffer.tobytes()

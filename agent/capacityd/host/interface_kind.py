@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from capacityd.host.system_interfaces import linked_number, lower_interfaces
 from capacityd.model.errors import AmbiguousValue, HostError
 from capacityd.model.host import Host, device_and_above, link_name, read_optional_attr, resolve_link, uevent_value
-from capacityd.model.text import printable
 
 _NETWORK_TYPES = ("1", "32")  # ARPHRD_ETHER, ARPHRD_INFINIBAND
 _WIRELESS_DEVTYPES = ("bluetooth", "wlan", "wwan")
@@ -133,7 +132,7 @@ def _kind_by_bus(host: Host, hardware: str) -> str:
     if bus == "usb" and _is_bmc(host, hardware):
         return "bmc"
     if bus not in _PORT_BUSES:
-        error = HostError(f'it is unknown whether a device of the bus "{printable(bus)}" is a network port')
+        error = HostError(f'it is unknown whether a device of the bus "{bus}" is a network port')
         raise AmbiguousValue(error, possible=("physical", "other"))
     return "physical"
 
@@ -159,10 +158,7 @@ def _is_below_pci_function(host: Host, hardware: str) -> bool:
 
 
 def _is_representor(host: Host, path: str) -> bool:
-    """Whether the interface is the switch port of a virtual function or subfunction.
-
-    The port name of a representor is like pf0vf1, and the port name of a physical port is like p0.
-    """
+    """Whether the interface is the switch port of a virtual function or subfunction: pf0vf1, not p0."""
     return "pf" in (read_optional_attr(host, f"{path}/phys_port_name") or "")
 
 

@@ -24,7 +24,8 @@ def device_plugin_names(host: Host) -> frozenset[str] | None:
         data = parse(text.encode())["Data"]
         # Go writes null for a nil list or map.
         registered = decode(dict[str, Any], data["RegisteredDevices"] or {})  # the name of a resource -> devices
-        names_in_use = decode(tuple[str, ...], [entry["ResourceName"] for entry in data["PodDeviceEntries"] or []])
+        entries = data["PodDeviceEntries"] or []
+        names_in_use = decode(tuple[str, ...], [entry["ResourceName"] for entry in entries])
     except (HostError, Malformed, LookupError, TypeError):
         return None
     return frozenset([*registered, *names_in_use])

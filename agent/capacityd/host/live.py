@@ -33,7 +33,7 @@ from capacityd.host.routes import default_interfaces
 from capacityd.linux.opening import ForeignLink, data_exists, open_data_file
 from capacityd.linux.sandbox import sandbox_advice
 from capacityd.model.errors import Cause, HostError
-from capacityd.model.host import Content, MachineMemory, Output
+from capacityd.model.host import Content, MachineMemory
 from capacityd.model.quoting import quoted
 from capacityd.model.text import printable
 
@@ -119,13 +119,11 @@ class LiveHost:
     def _require_no_rule_applies(self, device: str, udev_device: Any) -> None:
         """Raises HostError if a rule of udev may apply to a device for which libudev has found no entry.
 
-        Then the device's properties are unknown, not missing. udevd makes an entry for every device node and every
-        network interface. For other devices, such as PCI functions, it makes an entry only if a rule applies.
+        Then the device's properties are unknown, not missing. udevd makes an entry for every device node, which has the
+        file dev, and for every network interface, which has the file ifindex. For other devices, such as PCI functions,
+        it makes an entry only if a rule applies.
         """
-        # A device node has the property MAJOR, and an interface IFINDEX. libudev reads them from uevent, which may have
-        # been empty. So the files dev and ifindex also count.
-        has_number_in_uevent = any(name in udev_device.properties for name in ("MAJOR", "IFINDEX"))
-        if has_number_in_uevent or any(self.text(f"{device}/{name}") is not None for name in ("dev", "ifindex")):
+        if self.text(f"{device}/dev") or self.text(f"{device}/ifindex"):
             raise HostError("udev has not processed the device yet")
         if self.resolve(_UDEV_DATABASE) is None:
             raise HostError(f"udev has not processed the device yet: {_UDEV_DATABASE} does not exist")
@@ -136,6 +134,7 @@ class LiveHost:
 
     # Methods of Host that do not need self.
     raw = staticmethod(read_text)
+    run = staticmethod(run_trusted)
     link_modes = staticmethod(supported_modes)
     default_interfaces = staticmethod(default_interfaces)
     addresses = staticmethod(addresses)
@@ -152,7 +151,7 @@ class LiveHost:
         """An interface, from a list that is read at the first call. Raises HostError, also if it is not in the list."""
         self._links = self._links or links()
         if interface not in self._links:
-            raise HostError(f"the interface {printable(interface)} does not exist", errno.ENODEV)
+            raise HostError(f"the interface {interface} does not exist", errno.ENODEV)
         return self._links[interface]
 
     def memory(self) -> MachineMemory:
@@ -170,24 +169,20 @@ class LiveHost:
         lines = stripped_lines(raw.decode("utf-8", "surrogateescape"))
         return Content(lines, age=time.time() - modified_epoch)
 
-    def run(self, command: Sequence[str], timeout: float) -> Output:
-        status, out, err = run_trusted(command, timeout)
-        return Output(status, out=printable(out.strip()), err=printable(err.strip()))
-
     def arch(self) -> str:
         return os.uname().machine
 
     def hostname(self) -> str:
         return printable(os.uname().nodename)
 
-    def scandir(self, folder: str) -> Sequence[tuple[str, str]]:
-        """The entries of a folder, sorted: the name, and "file", "folder" or "link".
+    def scandir(self, folder: str) -> Mapping[str, str]:
+        """The entries of a folder, sorted: name -> "file", "folder" or "link".
 
         Raises HostError, also if the folder does not exist.
         """
         try:
             with os.scandir(folder) as entries:
-                return sorted((entry.name, _kind(entry)) for entry in entries)
+                return dict(sorted((entry.name, _kind(entry)) for entry in entries))
         except OSError as e:
             raise unreadable(folder, e) from e
 

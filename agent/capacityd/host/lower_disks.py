@@ -69,12 +69,15 @@ def layers_of(mount: Mount) -> list[str]:
     """
     lower = ":".join(mount.values(("lowerdir", "lowerdir+")))
     metadata, _, data_of_lower = lower.partition("::")
-    data = ":".join([data_of_lower, *mount.values(["datadir+"])])
-    has_data = data.strip(":") != ""
-    upper = ":".join(mount.values(("upperdir", "workdir")))
-    layers = f"{data}:{upper}" if has_data else f"{metadata}:{upper}"
-    folders = [_ESCAPED.sub(r"\1", escaped) for escaped in _LAYER_SEPARATOR.split(layers) if escaped]
+    data = [*_folders(data_of_lower), *_folders(":".join(mount.values(["datadir+"])))]
+    upper = _folders(":".join(mount.values(("upperdir", "workdir"))))
+    folders = [*(data or _folders(metadata)), *upper]
     return [mount.point if mount.point.endswith(f"/{folder}") else folder for folder in folders]
+
+
+def _folders(option: str) -> list[str]:
+    """The folders in an overlay's option, which separates them by colons and escapes colons in their names."""
+    return [_ESCAPED.sub(r"\1", escaped) for escaped in _LAYER_SEPARATOR.split(option) if escaped]
 
 
 class LowerDisks:
@@ -90,8 +93,11 @@ class LowerDisks:
     def of_mount(self, mount: Mount, above: Collection[str] = ()) -> Iterator[str]:
         """The disks below a mounted file system.
 
-        above: the ids of overlays and the paths of devices through which the search came here, to detect a cycle.
+        above: the ids of the mounts through which the search came here.
         """
+        if mount.id in above:
+            raise HostError("the path to its content leads back to itself")
+        above = (*above, mount.id)
         if backing(mount.type) in _NO_DISK or mount.type in _FLASH_TYPES:
             return
         if mount.type == "overlay" and mount.source in _SYSEXT_SOURCES:
@@ -155,8 +161,7 @@ class LowerDisks:
 
     def _of_layers(self, mount: Mount, above: Collection[str]) -> Iterator[str]:
         folders = layers_of(mount)
-        leads_back = mount.id in above  # a layer is below the overlay itself
-        if not folders or leads_back:
+        if not folders:
             raise HostError("its layers are unknown")
         for folder in folders:
             is_of_initramfs = folder.startswith(f"{INITRAMFS_ROOT}/") and self._host.resolve(INITRAMFS_ROOT) is None
@@ -165,7 +170,7 @@ class LowerDisks:
             lower = self._tree.at_before(mount, self._existing(present_folder))
             if lower is None:
                 raise HostError(f"no file system contains {present_folder}")
-            yield from self.of_mount(lower, above=(*above, mount.id))
+            yield from self.of_mount(lower, above)
 
     def _of_existing(self, path: str, above: Collection[str]) -> Iterator[str]:
         """The disks below a file, a folder or a device node.
@@ -209,8 +214,7 @@ class LowerDisks:
     def _of_block(self, block: str, above: Collection[str]) -> Iterator[str]:
         """The disks below a block device. block: its path in /sys."""
         for bottom in bottom_devices(self._host, block):
-            if bottom not in above:  # otherwise a cycle: this search has come through the device
-                yield from self._of_bottom(bottom, (*above, bottom))
+            yield from self._of_bottom(bottom, above)
 
     def _of_bottom(self, block: str, above: Collection[str]) -> Iterator[str]:
         """The disks below a block device without slaves."""

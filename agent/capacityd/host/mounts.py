@@ -31,17 +31,22 @@ def mounts(host: Host) -> list[Mount]:
     return found
 
 
-def swaps(host: Host) -> Iterator[tuple[str, bool]]:
-    """Yields each swap area: its path, and whether it is a file. Raises HostError."""
+def swaps(host: Host) -> Iterator[tuple[str, str]]:
+    """Yields the path and the type of each swap area, as swap_areas() does. Raises HostError."""
     try:
         table = host.raw(SWAPS, MAX_TABLE_BYTES)
     except HostError as e:
         if e.errno != errno.ENOENT:
             raise
-        return  # a kernel without swap has no such file
+        table = ""  # a kernel without swap has no such file
+    yield from swap_areas(table)
+
+
+def swap_areas(table: str) -> Iterator[tuple[str, str]]:
+    """Yields the path and the type ("file" or "partition") of each swap area. table: the content of /proc/swaps."""
     lines = table.split("\n")[1:]  # the first line names the columns
     for line in lines:
         fields = line.split()
         if len(fields) >= 2:
             path, type_ = fields[:2]
-            yield unescaped(path), type_ == "file"
+            yield unescaped(path), type_

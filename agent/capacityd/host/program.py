@@ -13,6 +13,7 @@ from capacityd.linux.program_start import first_line, why_not_executable, why_no
 from capacityd.linux.subreaper import become_subreaper, kill_children
 from capacityd.linux.trust import flaw_of_command, own_trust
 from capacityd.model.errors import Cause, HostError, ProgramFailed
+from capacityd.model.host import Output
 from capacityd.model.quoting import quoted
 from capacityd.model.text import printable
 
@@ -21,16 +22,17 @@ _SECONDS_TO_KILL = 1.0
 _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
 
 
-def run_trusted(command: Sequence[str], timeout: float) -> tuple[int, bytes, bytes]:
-    """Runs a program that the configuration names. Returns what run() returns, and raises its errors.
+def run_trusted(command: Sequence[str], timeout: float) -> Output:
+    """Runs a program that the configuration names. Raises the errors of run().
 
     Raises HostError with the cause NOT_TRUSTED if another user could change a file that the program runs.
     """
     program = command[0]
     _require_executable(program)
     if flaw := flaw_of_command(command, own_trust()):
-        raise HostError(f"{printable(program)} is not run, because {printable(str(flaw))}", cause=Cause.NOT_TRUSTED)
-    return run(command, timeout)
+        raise HostError(f"{program} is not run, because {flaw}", cause=Cause.NOT_TRUSTED)
+    status, out, err = run(command, timeout)
+    return Output(status, out=printable(out.strip()), err=printable(err.strip()))
 
 
 def run(command: Sequence[str], timeout: float, max_output: int = _MAX_OUTPUT_BYTES) -> tuple[int, bytes, bytes]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from capacityd.host.ip import Json, ip, ip_errors
+from capacityd.host.network import Json, ip, ip_errors
 from capacityd.model.errors import HostError
 
 _MAX_DEFAULT_PREFIX_BITS = 3
@@ -66,9 +66,11 @@ def _interfaces(route: Json, next_hops: Mapping[int, Json]) -> set[str]:
     With nexthop_compat_mode=0, a route names only its next-hop object (nhid). That object names its interface, or the
     members of its group.
     """
-    found = {hop["dev"] for hop in (route, *route.get("nexthops", ())) if "dev" in hop}
+    hops = [route, *route.get("nexthops", ())]
+    found = {hop["dev"] for hop in hops if "dev" in hop}
     ids = [member["id"] for member in route.get("group", ())]
-    ids += [route["nhid"]] if "nhid" in route else []
+    if "nhid" in route:
+        ids.append(route["nhid"])
     for hop_id in ids:
         if hop_id not in next_hops:
             raise HostError(f"the next hop {hop_id} of a default route does not exist")
@@ -83,11 +85,13 @@ def _tables(family: str) -> set[str]:
     tables = {*_TABLES}
     for rule in _rules(family):
         # An inverted rule, such as wg-quick's "not fwmark", applies to all packets that its fields do not select.
-        if "not" in rule or not _excludes_own_packets(rule):
-            tables |= {rule["table"]} if "table" in rule else set()
+        is_inverted = "not" in rule
+        if is_inverted or not _excludes_own_packets(rule):
+            if "table" in rule:
+                tables.add(rule["table"])
             if "l3mdev" in rule:  # one rule leads to the tables of all VRFs
                 links = ip("link", "show", "type", "vrf")
-                tables |= {str(link["linkinfo"]["info_data"]["table"]) for link in links}
+                tables.update(str(link["linkinfo"]["info_data"]["table"]) for link in links)
     return tables
 
 
@@ -103,4 +107,5 @@ def _rules(family: str) -> Sequence[Json]:
 
 def _excludes_own_packets(rule: Json) -> bool:
     """Whether a policy rule excludes packets of the machine's own programs. Ignores whether the rule is inverted."""
-    return any(name not in _IGNORED and value not in _NO_SELECTORS.get(name, ()) for name, value in rule.items())
+    selectors = {name: value for name, value in rule.items() if name not in _IGNORED}
+    return any(value not in _NO_SELECTORS.get(name, ()) for name, value in selectors.items())

@@ -66,28 +66,33 @@ def system_disks(host: Host) -> SystemDevices:
     try:
         table = mounts(host)
         tree = MountTree(table)
-        lower = LowerDisks(host, tree)
-        if tree.at("/") is None:
-            reason = f"cannot determine the system's disks: {MOUNT_TABLE} has no /"
-        # Each search has a subject, for a message, and an iterator that yields disks and may raise HostError.
-        searches: list[tuple[str, Iterator[str]]] = [
-            (f"{mount.point} ({mount.type} from {mount.source})", lower.of_mount(mount))
-            for mount in _needed_mounts(host, table, tree)
-        ]
-        for path, is_file in swaps(host):
-            disks_of_swap = lower.of_file(path) if is_file else lower.of_node(path)
-            searches.append((f"the swap area {path}", disks_of_swap))
-        if number := _resume_number(host):
-            searches.append((f"the hibernation area {number}", lower.of_number(number)))
-        for subject, disks in searches:
-            try:
-                for disk in disks:
-                    names.add(disk)  # disks found before an error also count
-            except HostError as e:
-                reason = reason or f"cannot determine the disk of {subject}: {e}"
+        searches = _searches(host, table, tree)
     except HostError as e:
-        reason = reason or f"cannot determine the system's disks: {e}"
+        return SystemDevices(frozenset(), incomplete_because=f"cannot determine the system's disks: {e}")
+    if tree.at("/") is None:
+        reason = f"cannot determine the system's disks: {MOUNT_TABLE} has no /"
+    for subject, disks in searches:
+        try:
+            for disk in disks:
+                names.add(disk)  # disks found before an error also count
+        except HostError as e:
+            reason = reason or f"cannot determine the disk of {subject}: {e}"
     return SystemDevices(frozenset(names), incomplete_because=reason)
+
+
+def _searches(host: Host, table: Sequence[Mount], tree: MountTree) -> list[tuple[str, Iterator[str]]]:
+    """The searches for disks: the subject for a message, and an iterator that yields disks and may raise HostError."""
+    lower = LowerDisks(host, tree)
+    searches = [
+        (f"{mount.point} ({mount.type} from {mount.source})", lower.of_mount(mount))
+        for mount in _needed_mounts(host, table, tree)
+    ]
+    for path, type_ in swaps(host):
+        disks = lower.of_file(path) if type_ == "file" else lower.of_node(path)
+        searches.append((f"the swap area {path}", disks))
+    if number := _resume_number(host):
+        searches.append((f"the hibernation area {number}", lower.of_number(number)))
+    return searches
 
 
 def system_filesystems(host: Host) -> SystemDevices:
@@ -98,8 +103,7 @@ def system_filesystems(host: Host) -> SystemDevices:
         numbers = set()
         for mount in _needed_mounts(host, table, tree):
             numbers.add(mount.number)
-            layers = layers_of(mount) if mount.type == "overlay" else []
-            for folder in layers:
+            for folder in layers_of(mount) if mount.type == "overlay" else ():
                 if mount_of_layer := tree.at(folder):
                     numbers.add(mount_of_layer.number)
         return SystemDevices(frozenset(numbers))
@@ -122,11 +126,9 @@ def _needed_mounts(host: Host, table: Sequence[Mount], tree: MountTree) -> Itera
         if is_system_folder or (is_of_system(mount.point) and _may_have_disk(mount)):
             yield mount
     yield from _storage_of_pods(table, tree)
-    for folder in NODE_FOLDERS:  # the mounts that contain the folder and, if it is a link, its target
-        paths = [folder]
-        target = host.resolve(folder)
-        if target is not None and target != folder:  # the folder is a link to a larger disk
-            paths.append(target)
+    for folder in NODE_FOLDERS:
+        target = host.resolve(folder) or folder
+        paths = [folder] if target == folder else [folder, target]  # the folder may be a link to a larger disk
         for path in paths:
             if mount_of_folder := tree.at(path):
                 yield mount_of_folder
@@ -137,12 +139,16 @@ def _storage_of_pods(table: Sequence[Mount], tree: MountTree) -> list[Mount]:
 
     The mounts of pods lead to these folders, which contain the mount points and the upper layers of overlays.
     """
-    of_pods = [mount for mount in table if is_of_pods(mount.point)]
-    upper_layers = {upper for mount in of_pods if mount.type == "overlay" for upper in mount.values(["upperdir"])}
-    layers_folders = {os.path.dirname(os.path.dirname(upper)) for upper in upper_layers}  # snapshots/1/fs -> snapshots
-    storage = [*map(tree.below, of_pods), *map(tree.at, layers_folders)]
-    by_id = {mount.id: mount for mount in storage if mount is not None}
-    return [by_id[id_] for id_ in sorted(by_id) if not is_of_pods(by_id[id_].point)]
+    storage: set[Mount | None] = set()
+    for mount in table:
+        if is_of_pods(mount.point):
+            storage.add(tree.below(mount))
+            upper_layers = mount.values(["upperdir"]) if mount.type == "overlay" else []
+            for upper_layer in upper_layers:
+                layers_folder = os.path.dirname(os.path.dirname(upper_layer))  # snapshots/1/fs -> snapshots
+                storage.add(tree.at(layers_folder))
+    found = [mount for mount in storage if mount is not None and not is_of_pods(mount.point)]
+    return sorted(found, key=lambda mount: mount.id)
 
 
 def _may_have_disk(mount: Mount) -> bool:

@@ -24,7 +24,6 @@ from collections.abc import Iterator
 
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host, SystemDevices, device_and_above, link_name, resolve_link
-from capacityd.model.text import printable
 
 _NETS = "/sys/class/net"
 
@@ -39,7 +38,7 @@ def system_interfaces(host: Host) -> SystemDevices:
     # At boot, the default route may appear later. Until then, it would be a guess that the system needs no interface.
     reason = "" if route_interfaces else "cannot determine the system's interface: no default route"
     for route_interface in route_interfaces:
-        failed = f"cannot determine the system's interface: default route through {printable(route_interface)}"
+        failed = f"cannot determine the system's interface: default route through {route_interface}"
         try:
             below = set()
             for name in _interfaces_below(host, route_interface):
@@ -54,7 +53,8 @@ def system_interfaces(host: Host) -> SystemDevices:
 
 def lower_interfaces(host: Host, name: str) -> list[str]:
     """The interfaces directly below a bond, bridge, VLAN or other upper interface. Raises HostError."""
-    return [entry.removeprefix("lower_") for entry in host.listdir(f"{_NETS}/{name}") if entry.startswith("lower_")]
+    lower_links = [entry for entry in host.listdir(f"{_NETS}/{name}") if entry.startswith("lower_")]
+    return [link.removeprefix("lower_") for link in lower_links]
 
 
 def linked_number(host: Host, name: str) -> str:

@@ -67,6 +67,10 @@ class HostError(CapacitydError):
         self.cause = cause
         self.detail = detail
 
+    def with_message(self, message: str) -> HostError:
+        """The same error with another message."""
+        return HostError(message, self.errno, self.cause, detail=self.detail)
+
 
 class AmbiguousValue(HostError):
     """A value could not be read, but only a few values are possible.

@@ -218,6 +218,15 @@ def link_name(host: Host, path: str) -> str | None:
     return None if target is None else os.path.basename(target)
 
 
+def device_of(host: Host, path: str) -> str:
+    """The path of the device of a disk or interface in /sys. A software interface has none: the path does not exist.
+
+    Raises HostError if the link to the device is dangling.
+    """
+    resolve_link(host, f"{path}/device")
+    return f"{path}/device"
+
+
 def device_and_above(device: str) -> Iterator[str]:
     """Yields the path of a device in /sys/devices, and then the paths of its parent folders, nearest first."""
     while device.startswith("/sys/devices/"):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from capacityd.model.host import Host, SystemDevices
+from capacityd.model.host import Host, SystemDevices, link_name
 from capacityd.model.reading import Absent, Contribution
 from capacityd.model.reasons import KernelEvents
 from capacityd.schema.matchers import Value
@@ -28,7 +28,7 @@ class Device:
     needed, because the call reads every mount or route. All devices of a pass share one call. None: the device has no
     value of `system`."""
     cached_values: Mapping[str, Value] = field(default_factory=dict, compare=False, repr=False)
-    """Values that the detector's find() has already read, for cached_reader()."""
+    """Values that the detector's find() has already read, by the names of their keys."""
     details: object = field(default=None, compare=False, repr=False)
     """Further data from find(), for the detector's other functions."""
     uncertain_because: str = field(default="", compare=False)
@@ -48,9 +48,19 @@ class DeviceKey:
     """A description for the documentation and for messages, in lower case and without a full stop."""
 
 
-def cached_reader(key: str) -> Callable[[Host, Device], Value]:
-    """Returns the function that reads a key from the device's cached values."""
-    return lambda _, device: device.cached_values[key]
+def cached_key(name: str, kind: Kind, about: str) -> DeviceKey:
+    """The key of this name, whose value find() has already read."""
+    return DeviceKey(kind, lambda _, device: device.cached_values[name], about)
+
+
+def read_name(_: Host, device: Device) -> Value:
+    """Reads the device's name."""
+    return device.name
+
+
+def read_driver(host: Host, device: Device) -> Value:
+    """Reads the name of the device's driver in /sys; None if the device has no driver."""
+    return link_name(host, f"{device.path}/driver")
 
 
 def is_system(_: Host, device: Device) -> Value:

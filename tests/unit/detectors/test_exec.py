@@ -32,12 +32,11 @@ def read(*command: str, timeout: float = 20.0) -> Contribution:
 
     def reading() -> Contribution | Absent | HostError:
         before = open_files()
+        result: Contribution | Absent | HostError
         try:
-            result: Contribution | Absent | HostError = DETECTOR.read(
-                LiveHost(), {"command": command, "timeout": timeout}
-            )
+            result = DETECTOR.read(LiveHost(), {"command": command, "timeout": timeout})
         except HostError as e:
-            result = HostError(str(e), e.errno, e.cause, detail=e.detail)
+            result = e.with_message(str(e))  # which can be pickled, unlike some subclasses
         assert not has_children()
         assert open_files() == before
         return result
@@ -49,17 +48,16 @@ def read(*command: str, timeout: float = 20.0) -> Contribution:
     return result
 
 
-def error(*command: str, timeout: float = 20.0, cause: Cause = Cause.PROGRAM_FAILED) -> str:
-    """The message of the error."""
-    return failure(*command, timeout=timeout, cause=cause)[0]
-
-
-def failure(*command: str, timeout: float = 20.0, cause: Cause = Cause.PROGRAM_FAILED) -> tuple[str, str]:
-    """The message of the error, and its private detail."""
+def failure(*command: str, timeout: float = 20.0, cause: Cause = Cause.PROGRAM_FAILED) -> HostError:
     with pytest.raises(HostError) as raised:
         read(*command, timeout=timeout)
     assert raised.value.cause is cause
-    return str(raised.value), raised.value.detail
+    return raised.value
+
+
+def error(*command: str) -> str:
+    """The message of the error."""
+    return str(failure(*command))
 
 
 @pytest.mark.parametrize(
@@ -81,11 +79,11 @@ def test_the_amount_is_the_number_that_the_program_prints(
 @pytest.mark.parametrize(
     ("text", "reason", "detail"),
     [
-        ("", "empty; a whole number was expected", 'it printed ""'),
-        ("echo many", "not a whole number from 0 up (4 characters)", 'it printed "many"'),
-        ("echo 1; echo 2", "not a whole number from 0 up (4 characters)", r'it printed "1\n2"'),
-        ("printf '\\303\\050\\033[2J'", "(12 characters)", r'it printed "\xc3(\x1b[2J"'),
-        ("echo x; echo y >&2", "(1 character); standard error: 1 character", 'it printed "x"; standard error: "y"'),
+        ("", "printed no number: empty; a whole number was expected; no output", ""),
+        ("echo many", "not a whole number from 0 up (4 characters)", 'standard output: "many"'),
+        ("echo 1; echo 2", "not a whole number from 0 up (4 characters)", r'standard output: "1\n2"'),
+        ("printf '\\303\\050\\033[2J'", "(12 characters)", r'standard output: "\xc3(\x1b[2J"'),
+        ("echo x; echo y >&2", "1 character; standard error: 1", 'standard output: "x"; standard error: "y"'),
         ("exit 3", "exited with status 3; no output", ""),
         ("echo 5; exit 3", "exited with status 3; standard output: 1 character", 'standard output: "5"'),
         ("echo x; echo y >&2; exit 3", "1 character; standard error: 1", 'standard output: "x"; standard error: "y"'),
@@ -99,9 +97,9 @@ def test_the_amount_is_the_number_that_the_program_prints(
 def test_a_program_that_fails_or_prints_no_number_is_unknown(
     tmp_path: Path, text: str, reason: str, detail: str
 ) -> None:
-    message, private = failure(script(tmp_path, text))
-    assert reason in message
-    assert private == detail
+    why = failure(script(tmp_path, text))
+    assert reason in str(why)
+    assert why.detail == detail
 
 
 def test_a_program_that_cannot_be_started_is_unknown(tmp_path: Path) -> None:
@@ -112,14 +110,14 @@ def test_a_program_that_cannot_be_started_is_unknown(tmp_path: Path) -> None:
     crlf.chmod(0o755)
     assert f"its first line ends with a carriage return (sed -i 's/\\r$//' {crlf})" in error(str(crlf))
     crlf.write_bytes(b"#!/nonexistent/sh -e\necho 1\n")
-    message, private = failure(str(crlf))
-    assert message.endswith("could not be started: the interpreter in its first line does not exist")
-    assert private == 'it begins with "#!/nonexistent/sh -e"'
+    why = failure(str(crlf))
+    assert str(why).endswith("could not be started: the interpreter in its first line does not exist")
+    assert why.detail == 'it begins with "#!/nonexistent/sh -e"'
 
 
 def test_a_program_that_everybody_may_write_is_not_run(tmp_path: Path) -> None:
     program = script(tmp_path, f"touch {tmp_path}/ran; echo 1", 0o757)
-    message = error(program, cause=Cause.NOT_TRUSTED)
+    message = str(failure(program, cause=Cause.NOT_TRUSTED))
     assert message.startswith(f"{program} is not run, because {program} is writable by everybody (owner ")
     assert message.endswith(f"mode 0757): chmod go-w {program}")
     assert not (tmp_path / "ran").exists()
@@ -132,7 +130,8 @@ def test_a_program_whose_interpreter_another_user_owns_is_not_run(tmp_path: Path
     os.chown(interpreter, 12345, 12345, follow_symlinks=False)
     (tmp_path / "program").write_text(f"#!{interpreter}\ntouch {tmp_path}/ran; echo 1\n")
     (tmp_path / "program").chmod(0o755)
-    assert error(str(tmp_path / "program"), cause=Cause.NOT_TRUSTED).endswith(f": chown -h root {interpreter}")
+    why = failure(str(tmp_path / "program"), cause=Cause.NOT_TRUSTED)
+    assert str(why).endswith(f": chown -h root {interpreter}")
     assert not (tmp_path / "ran").exists()
 
 
@@ -151,7 +150,7 @@ def sleeper(folder: Path) -> tuple[str, str]:
 def test_a_program_that_does_not_end_is_killed(tmp_path: Path, text: str) -> None:
     sleep, marker = sleeper(tmp_path)
     program = script(tmp_path, text.format(sleep))
-    assert "did not end within 0.3 s" in error(program, timeout=0.3, cause=Cause.TIMEOUT)
+    assert "did not end within 0.3 s" in str(failure(program, timeout=0.3, cause=Cause.TIMEOUT))
     assert still_alive(marker) == []
 
 
@@ -174,8 +173,8 @@ def test_a_failure_in_the_services_sandbox_names_the_sandbox(
     make_reachable(tmp_path)  # otherwise the error would be that the service cannot read the program
     (tmp_path / "status").write_text(f"Seccomp:\t0\nNoNewPrivs:\t{int(sandboxed)}\n")
     monkeypatch.setattr(sandbox, "_STATUS", str(tmp_path / "status"))
-    for failure in ("exit 1", "kill -TRAP $$"):  # SIGTRAP ends a JIT compiler that may not make its code executable
-        assert ("it ran in the sandbox of capacityd.service: see /usr" in error(script(tmp_path, failure))) is sandboxed
+    for end in ("exit 1", "kill -TRAP $$"):  # SIGTRAP ends a JIT compiler that may not make its code executable
+        assert ("it ran in the sandbox of capacityd.service: see /usr" in error(script(tmp_path, end))) is sandboxed
 
 
 def test_a_recorded_program_has_its_recorded_output() -> None:

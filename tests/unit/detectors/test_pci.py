@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from capacityd.model.reading import Absent
-from tests.support.machines import Recording, machine, pci_function, pci_path
-from tests.support.readings import counted, quantity, read, values
+from tests.support.machines import Recording, machine, pci_function
+from tests.support.readings import counted, quantity, read
 
 CARD = pci_function("0000:3b:00.0", "15b3", "1017", "020000", "mlx5_core", ("15b3", "0020"), vfs=(64, 2))
 VFS = [
@@ -47,13 +47,6 @@ def test_measures_the_virtual_functions_that_are_supported_and_configured() -> N
 @pytest.mark.parametrize("function", [GPU, pci_function(vfs=(64, 0))])
 def test_no_virtual_functions_are_0_and_not_absent(function: Recording) -> None:
     assert quantity(machine(function), "pci", measure="sriov_numvfs") == 0
-
-
-def test_a_function_that_disappeared_has_no_values() -> None:
-    world = pci_function(vfs=(8, 2))
-    world["files"] = {"/sys/devices/system/x": "", f"{pci_path('0000:3b:00.0')}/uevent": ""}
-    for key in ("vendor", "class", "vf", "sriov_totalvfs", "sriov_numvfs"):
-        assert values(machine(world), "pci", key) == {"0000:3b:00.0": None}
 
 
 def test_without_a_driver_it_is_absent_until_a_later_pass() -> None:

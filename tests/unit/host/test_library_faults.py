@@ -35,8 +35,9 @@ _SYSTEM: list[Exception] = [OSError(code, os.strerror(code)) for code in _CODES]
 
 def _exceptions_of(library: ModuleType) -> list[Exception]:
     """An instance of each exception class that a library defines."""
-    kinds = (kind for _, kind in inspect.getmembers(library, inspect.isclass) if issubclass(kind, Exception))
-    return [kind.__new__(kind) for kind in kinds if kind.__module__.partition(".")[0] == library.__name__]
+    classes = [value for _, value in inspect.getmembers(library, inspect.isclass)]
+    own = [kind for kind in classes if kind.__module__.partition(".")[0] == library.__name__]
+    return [kind.__new__(kind) for kind in own if issubclass(kind, Exception)]
 
 
 _MAY_RAISE: dict[str, list[Exception]] = {

@@ -120,7 +120,7 @@ def test_an_address_counts_unless_its_flags_exclude_it(
 
 @pytest.mark.parametrize("printed", [[{"ifname": "lo"}], [{"addr_info": [address()]}], [[1]], {"a": 1}, 7])
 def test_unexpected_output_is_an_error(printed: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("capacityd.host.ip.run", lambda *_, **__: (0, json.dumps(printed).encode(), b""))
+    monkeypatch.setattr(network, "run", lambda *_, **__: (0, json.dumps(printed).encode(), b""))
     with pytest.raises(HostError, match="addresses of interfaces could not be read: unexpected output of"):
         addresses()
 
@@ -136,20 +136,20 @@ def test_unexpected_output_is_an_error(printed: object, monkeypatch: pytest.Monk
 def test_a_failure_of_ip_is_an_error(
     status: int, out: bytes, err: bytes, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("capacityd.host.ip.run", lambda *_, **__: (status, out, err))
+    monkeypatch.setattr(network, "run", lambda *_, **__: (status, out, err))
     with pytest.raises(HostError, match=f"^the interfaces could not be read: {reason}$"):
         links()
 
 
 def test_the_list_of_interfaces_may_be_long(monkeypatch: pytest.MonkeyPatch) -> None:
     program = 'import json; print(json.dumps([{"ifname": "eth0", "vfinfo_list": ["x" * 100] * 10_000}]))'
-    monkeypatch.setattr("capacityd.host.ip._IP", ("/usr/bin/python3", "-c", program))
+    monkeypatch.setattr(network, "_IP", ("/usr/bin/python3", "-c", program))
     assert [*links()] == ["eth0"]
 
 
 def test_a_list_that_changes_while_it_is_read_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = [(0, b"[]", b"Dump was interrupted"), (0, b'[{"ifname":"c\x07\xe9"},{}]', b"a warning")]
-    monkeypatch.setattr("capacityd.host.ip.run", lambda *_, **__: answers.pop(0))
+    monkeypatch.setattr(network, "run", lambda *_, **__: answers.pop(0))
     assert [*links()] == ["c\x07\udce9"]
 
 

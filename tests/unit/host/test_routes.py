@@ -102,20 +102,11 @@ def test_next_hop_objects_of_a_real_kernel_give_their_interfaces(compatible: int
 @pytest.mark.parametrize(
     ("rule", "counts"),
     [
-        ("", True),
-        ("not fwmark 51820", True),  # of wg-quick
-        ("iif lo", True),
+        *((rule, True) for rule in ("", "not fwmark 51820", "iif lo", "fwmark 0/0xff")),  # not fwmark: of wg-quick
+        *((rule, False) for rule in ("from 192.0.2.7", "to 10.0.0.0/8", "fwmark 1", "iif v1", "iif lo fwmark 1")),
+        *((rule, False) for rule in ("oif v1", "tos 0x10", "ipproto 6 dport 443")),
         pytest.param("uidrange 0-99", True, marks=as_root),
-        ("fwmark 0/0xff", True),
-        ("from 192.0.2.7", False),
-        ("to 10.0.0.0/8", False),
-        ("fwmark 1", False),
-        ("iif v1", False),
-        ("iif lo fwmark 1", False),
-        ("oif v1", False),
         pytest.param("uidrange 1000-1099", False, marks=as_root),
-        ("tos 0x10", False),
-        ("ipproto 6 dport 443", False),
     ],
 )
 def test_a_table_counts_if_a_rule_selects_it_for_packets_of_the_machine(rule: str, counts: bool) -> None:
@@ -131,11 +122,11 @@ def test_a_table_counts_if_a_rule_selects_it_for_packets_of_the_machine(rule: st
 
 
 INSTEAD_OF_RULES = """
-import capacityd.host.ip
-run = capacityd.host.ip.run
+import capacityd.host.network
+run = capacityd.host.network.run
 def run_other(command, timeout, max_output):
     return run([*command[:4], *REQUEST] if "rule" in command else command, timeout, max_output)
-capacityd.host.ip.run = run_other
+capacityd.host.network.run = run_other
 """
 
 
@@ -171,45 +162,45 @@ L3MDEV = rule(l3mdev=None)
 
 def answers_of(
     monkeypatch: pytest.MonkeyPatch,
-    routes_of_ipv4: object = (),
+    routes: object = (),
     rules: object = (),
     links: Sequence[object] = (),
     hops: object = (),
     status: int = 0,
 ) -> None:
     """Replaces `ip` by a test double with these answers. It prints {} for each link that is no VRF, as `ip` does."""
-    printed = {"-4 route": routes_of_ipv4, "-4 rule": rules, "link show": [{}, *links, {}], "nexthop show": hops}
+    printed = {"-4 route": routes, "-4 rule": rules, "link show": [{}, *links, {}], "nexthop show": hops}
 
     def run(command: Sequence[str], timeout: float, max_output: int) -> tuple[int, bytes, bytes]:
         return status, json.dumps(printed.get(" ".join(command[4:6]), [])).encode(), b""
 
-    monkeypatch.setattr("capacityd.host.ip.run", run)
+    monkeypatch.setattr("capacityd.host.network.run", run)
+
+
+HOP, GROUP = {"id": 7, **LO}, {"id": 8, "group": [{"id": 7}]}
+IN_1000 = route(table=1000, **LO)
 
 
 @pytest.mark.parametrize(
-    ("printed", "counts"),
+    ("counts", "printed"),
     [
-        ({"routes_of_ipv4": [route(**LO)]}, True),
-        ({"routes_of_ipv4": [route("0.0.0.0/1", **LO)]}, True),
-        ({"routes_of_ipv4": [route("10.0.0.0/8", **LO)]}, False),
-        ({"routes_of_ipv4": [route("192.0.2.1", **LO)]}, False),
-        ({"routes_of_ipv4": [route(table=253, **LO)]}, True),
-        ({"routes_of_ipv4": [route(table=255, **LO)]}, False),
-        ({"routes_of_ipv4": [route(table=1000, **LO)]}, False),
-        ({"routes_of_ipv4": [route(table=1000, **LO)], "rules": [rule(1000)]}, True),
-        ({"routes_of_ipv4": [route(table=1000, **LO)], "rules": [rule(1000, new="x")]}, False),
-        ({"routes_of_ipv4": [route(table=1000, **LO)], "rules": [{**rule(1000), "not": None, "dport": 4}]}, True),
-        ({"routes_of_ipv4": [route(table=1000, **LO)], "rules": [rule(action="6")]}, False),  # blackhole
-        ({"routes_of_ipv4": [route(table=1000, **LO)], "links": [vrf(1000)]}, False),
-        ({"routes_of_ipv4": [route(table=1000, **LO)], "rules": [L3MDEV], "links": [vrf(1000)]}, True),
-        ({"routes_of_ipv4": [route(table=1000, **LO)], "rules": [L3MDEV], "links": [vrf(1001)]}, False),
-        ({"routes_of_ipv4": [route(nhid=7)], "hops": [{"id": 7, **LO}]}, True),
-        ({"routes_of_ipv4": [route(nhid=8)], "hops": [{"id": 7, **LO}, {"id": 8, "group": [{"id": 7}]}]}, True),
-        ({"routes_of_ipv4": [route(nhid=7)], "hops": [{"id": 7, "blackhole": None}]}, False),
+        *((True, {"routes": [known]}) for known in (route(**LO), route("0.0.0.0/1", **LO), route(table=253, **LO))),
+        *((False, {"routes": [route(address, **LO)]}) for address in ("10.0.0.0/8", "192.0.2.1")),
+        *((False, {"routes": [route(table=table, **LO)]}) for table in (255, 1000)),
+        (True, {"routes": [IN_1000], "rules": [rule(1000)]}),
+        (False, {"routes": [IN_1000], "rules": [rule(1000, new="x")]}),
+        (True, {"routes": [IN_1000], "rules": [{**rule(1000), "not": None, "dport": 4}]}),
+        (False, {"routes": [IN_1000], "rules": [rule(action="6")]}),  # blackhole
+        (False, {"routes": [IN_1000], "links": [vrf(1000)]}),
+        (True, {"routes": [IN_1000], "rules": [L3MDEV], "links": [vrf(1000)]}),
+        (False, {"routes": [IN_1000], "rules": [L3MDEV], "links": [vrf(1001)]}),
+        (True, {"routes": [route(nhid=7)], "hops": [HOP]}),
+        (True, {"routes": [route(nhid=8)], "hops": [HOP, GROUP]}),
+        (False, {"routes": [route(nhid=7)], "hops": [{"id": 7, "blackhole": None}]}),
     ],
 )
 def test_the_tables_of_rules_and_of_vrfs_count(
-    printed: dict[str, Any], counts: bool, monkeypatch: pytest.MonkeyPatch
+    counts: bool, printed: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers_of(monkeypatch, **printed)
     assert default_interfaces() == (["lo"] if counts else [])
@@ -218,19 +209,16 @@ def test_the_tables_of_rules_and_of_vrfs_count(
 @pytest.mark.parametrize(
     ("printed", "reason"),
     [
-        ({"routes_of_ipv4": [route()]}, "the routes could not be read: there is a default route without an interface"),
-        (
-            {"routes_of_ipv4": [route(nhid=7)]},
-            "the routes could not be read: the next hop 7 of a default route does not exist",
-        ),
-        ({"routes_of_ipv4": [{"dst": "default"}]}, "the routes could not be read: unexpected output of /bin/ip"),
-        ({"routes_of_ipv4": [[1]]}, "the routes could not be read: unexpected output of /bin/ip"),
-        ({"status": 2}, "the routes could not be read: /bin/ip exited with status 2"),
+        ({"routes": [route()]}, "there is a default route without an interface"),
+        ({"routes": [route(nhid=7)]}, "the next hop 7 of a default route does not exist"),
+        ({"routes": [{"dst": "default"}]}, "unexpected output of /bin/ip"),
+        ({"routes": [[1]]}, "unexpected output of /bin/ip"),
+        ({"status": 2}, "/bin/ip exited with status 2"),
     ],
 )
 def test_a_route_without_a_known_interface_is_unknown(
     printed: dict[str, Any], reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers_of(monkeypatch, **printed)
-    with pytest.raises(HostError, match=f"^{reason}$"):
+    with pytest.raises(HostError, match=f"^the routes could not be read: {reason}$"):
         default_interfaces()

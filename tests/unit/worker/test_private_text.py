@@ -90,7 +90,7 @@ CASES: dict[str, Case] = {
     "output of a program": Case(
         'exec = { command = ["{folder}/count"] }',
         contents={"count": f"#!/bin/sh\necho {MARKER}"},
-        says="count printed: not",
+        says="count printed no number: not",
     ),
     "errors of a program": Case(
         'exec = { command = ["{folder}/count"] }',

@@ -10,11 +10,12 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from capacityd.host.cpu_memory import PROCESSOR_MEASURES
-from capacityd.host.filesystems import local_filesystems
+from capacityd.host.filesystems import filesystems
 from capacityd.host.live import LiveHost
 from capacityd.host.recording.format import Recording
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.host.time_limit import within_time_limit
+from capacityd.linux.filesystem_types import has_device, may_hang
 from capacityd.model.errors import HostError
 
 Source: TypeAlias = LiveHost | RecordedHost
@@ -50,8 +51,9 @@ def answers(source: Source, devices: Iterable[str], interfaces: Iterable[str]) -
     for measure in PROCESSOR_MEASURES:
         record("processors", measure, partial(source.processors, measure))
     with suppress(HostError):  # without a readable mount table, there are no sizes to record
-        for filesystem in local_filesystems(source):
-            for point in filesystem.points:
+        for filesystem in filesystems(source):
+            is_local = has_device(filesystem.mount.number) or not may_hang(filesystem.mount.type)
+            for point in filesystem.points if is_local else ():
                 ask = partial(source.filesystem_size, point, filesystem.mount_ids)
                 record("filesystem_sizes", point, ask)
     record("addresses", "", lambda: [list(astuple(address)) for address in source.addresses()])

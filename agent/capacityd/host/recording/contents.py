@@ -7,11 +7,10 @@ import re
 from collections.abc import Iterable
 from fnmatch import translate
 
-from capacityd.host.automounts import source_without_tag
+from capacityd.host.automounts import mount_settings, source_without_tag
 from capacityd.host.lower_disks import DEVICE_OPTIONS, LAYER_OPTIONS
 from capacityd.host.system_disks import is_of_system
 from capacityd.linux.mountinfo import AUTOMOUNT_OPTIONS, READ_ONLY_OPTIONS, SUBVOLUME_OPTION, mount_of
-from capacityd.linux.unit import assignments
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -156,16 +155,12 @@ def mounts_without_options(table: str) -> str:
 
 
 def unit_without_options(text: str) -> str:
-    """The unit of a mount to record: only the mount's type and point, and its source if that is a block device."""
-    settings = {(section, name): value for section, name, value in assignments(text.split("\n"))}
-    lines: list[str] = []  # each section, followed by its settings
-    for (section, name), value in settings.items():
-        is_block_device = name == "What" and source_without_tag(value).startswith("/dev/")
-        if name in ("Type", "Where") or is_block_device:
-            if section not in lines:
-                lines.append(section)
-            lines.append(f"{name}={value}")
-    return "".join(f"{line}\n" for line in lines)
+    """The unit of a mount to record: only the mount's type and point, and the source if it is a block device."""
+    settings = mount_settings(text.split("\n"))
+    kept = {name: settings[name] for name in ("What", "Where", "Type") if name in settings}
+    if not source_without_tag(settings.get("What", "")).startswith("/dev/"):
+        kept.pop("What", None)
+    return "".join(["[Mount]\n", *(f"{name}={value}\n" for name, value in kept.items())])
 
 
 def _mount_without_options(line: str) -> str:

@@ -30,10 +30,12 @@ class RecordedFiles:
         self._links: Mapping[str, str] = recording.get("links", {})
         self._errors: Mapping[str, str] = recording.get("errors", {})
         self._properties: Mapping[str, Mapping[str, str]] = recording.get("properties", {})  # by the device's path
-        left_out: Mapping[str, Sequence[str]] = recording.get("left_out", {})
-        unrecorded = [f"{folder}/{name}" for folder, names in left_out.items() for name in names]
-        self._unrecorded_files = {path for path in unrecorded if not path.endswith("/")}
-        self._unrecorded_folders = {path.removesuffix("/") for path in unrecorded if path.endswith("/")}
+        self._unrecorded_files: set[str] = set()
+        self._unrecorded_folders: set[str] = set()
+        for folder, names in recording.get("left_out", {}).items():
+            for name in names:
+                unrecorded = self._unrecorded_folders if name.endswith("/") else self._unrecorded_files
+                unrecorded.add(f"{folder}/{name.removesuffix('/')}")
         # Path of a folder -> the names in it.
         self._folders: dict[str, set[str]] = {path: set() for path in recording.get("folders", ())}
         recorded = [*self._folders, *self._files, *self._links, *self._errors, *self._properties]
@@ -53,15 +55,15 @@ class RecordedFiles:
             raise _not_recorded(folder)
         return sorted(self._folders.get(real or "", ()))
 
-    def scandir(self, folder: str) -> Sequence[tuple[str, str]]:
-        """The entries of a folder, sorted: the name, and "file", "folder" or "link". An unrecorded file has "" instead.
+    def scandir(self, folder: str) -> Mapping[str, str]:
+        """The entries of a folder, sorted: name -> "file", "folder" or "link"; "" for an unrecorded file.
 
         Raises HostError, also if the folder does not exist.
         """
         real = self.real_path(folder)
         if real not in self._folders and real not in self._unrecorded_folders:
             raise HostError(f"{folder} does not exist", errno.ENOENT)
-        return [(name, self._kind(f"{real}/{name}")) for name in self.listdir(folder)]
+        return {name: self._kind(f"{real}/{name}") for name in self.listdir(folder)}
 
     def resolve(self, path: str) -> str | None:
         """The path with all links resolved; None if the path does not exist or, outside of /sys, is not recorded.
@@ -86,23 +88,26 @@ class RecordedFiles:
         """The target of a recorded link, unchanged."""
         return self._links[path]
 
-    def content(self, path: str, limit: int) -> str | None:
-        """A file's content; None if the file does not exist or, outside of /sys, is not recorded.
+    def raw(self, path: str, limit: int) -> str:
+        """A file's content. Raises HostError, with EFBIG if the content is longer than limit bytes.
 
-        Raises HostError if the file exists but is not recorded, and with EFBIG if it is longer than limit bytes.
+        The errno is ENOENT if the file does not exist or, outside of /sys, is not recorded.
         """
         real = self.real_path(path)
         if real in self._unrecorded_files:
             raise _not_recorded(path)
-        content = self._files.get(real)
-        if content is not None and len(content.encode("utf-8", "replace")) > limit:  # a lone surrogate is one byte
+        if real not in self._files:
+            raise HostError(f"the recording does not contain the file {path}", errno.ENOENT)
+        content = self._files[real]
+        size = len(content.encode("utf-8", "replace"))  # a lone surrogate is one byte
+        if size > limit:
             raise HostError(f"{path} is longer than {limit} bytes", errno.EFBIG)
         return content
 
-    def optional_content(self, path: str, limit: int) -> str | None:
-        """The content that content() returns; also None if the kernel reported that the file does not exist."""
+    def optional_raw(self, path: str, limit: int) -> str | None:
+        """The content that raw() returns; None if the file does not exist."""
         try:
-            return self.content(path, limit)
+            return self.raw(path, limit)
         except HostError as e:
             if e.errno in ABSENT:
                 return None
@@ -146,9 +151,9 @@ class RecordedFiles:
 
     def _exists(self, real: str) -> bool:
         """Whether the recording shows that the path exists, even if it leaves out the content."""
-        recorded = (self._folders, self._files, self._links, self._properties)
-        unrecorded = (self._unrecorded_files, self._unrecorded_folders)
-        return any(real in paths for paths in (*recorded, *unrecorded))
+        if real in self._folders or real in self._files or real in self._links or real in self._properties:
+            return True
+        return real in self._unrecorded_files or real in self._unrecorded_folders
 
     def _may_exist(self, real: str) -> bool:
         """Whether the machine may have a path in /sys that the recording neither contains nor lists."""

@@ -63,14 +63,8 @@ def _is_valid(part: str, value: Any) -> bool:
 def address_of(values: Sequence[Any]) -> Address:
     """An address in the part "addresses". values: the values of Address's fields, in order."""
     interface, family, address, prefix, scope, temporary = values
-    return Address(
-        interface=str(interface),  # exactly as recorded: it is compared with the names of interfaces
-        family=printable(family),
-        address=printable(address),
-        prefix=prefix,
-        scope=printable(scope),
-        temporary=temporary,
-    )
+    # The interface stays exactly as recorded: it is compared with the names of interfaces.
+    return Address(interface, printable(family), printable(address), prefix, printable(scope), temporary)
 
 
 RECORDING_PARTS: Mapping[str, Any] = {

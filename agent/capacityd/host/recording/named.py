@@ -13,35 +13,33 @@ from capacityd.host.automounts import (
     unit_name,
 )
 from capacityd.host.lower_disks import DEVICE_OPTIONS, INITRAMFS_ROOT, layers_of
-from capacityd.host.mounts import SWAPS
+from capacityd.host.mounts import SWAPS, swap_areas
 from capacityd.host.system_disks import NODE_FOLDERS
-from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, mount_of, unescaped
+from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, mount_of
 
 
 def named_paths(files: Mapping[str, str]) -> set[str]:
     """The files, folders and devices whose existence to record. files: path of a recorded file -> its content."""
-    swap_lines = files.get(SWAPS, "").split("\n")[1:]  # the first line names the columns
-    swaps = [unescaped(line.split()[0]) for line in swap_lines if line.strip()]
-    mounts = _mounts(files)
-    sources: list[str] = []
-    for mount in mounts:
-        sources += [mount.source, *mount.values(DEVICE_OPTIONS)]
+    paths = {*NODE_FOLDERS, INITRAMFS_ROOT, *map(gpt_automount_unit, GPT_AUTOMOUNTS)}
+    paths.update(path for path, _type in swap_areas(files.get(SWAPS, "")))
+    for mount in _mounts(files):
+        paths.update([mount.source, *mount.values(DEVICE_OPTIONS)])
+        if mount.type == "overlay":
+            layers = layers_of(mount)
+            paths.update(layers)
+            # The initramfs has a layer below INITRAMFS_ROOT, and the running system has the layer below /.
+            paths.update(layer.removeprefix(INITRAMFS_ROOT) for layer in layers)
     for path, text in files.items():
         if path.endswith(".mount"):
-            settings = mount_settings(text.split("\n"))
-            sources.append(source_without_tag(settings.get("What", "")))
-    device_nodes = {path for path in (*swaps, *sources) if path.startswith("/dev/")}
-    layers = [folder for mount in mounts if mount.type == "overlay" for folder in layers_of(mount)]
-    # An overlay of the initramfs names a layer below INITRAMFS_ROOT. The running system has the layer below /.
-    layers += [folder.removeprefix(INITRAMFS_ROOT) for folder in layers if folder.startswith(INITRAMFS_ROOT)]
-    backing_files = [text.removesuffix("\n") for path, text in files.items() if path.endswith("/loop/backing_file")]
-    named = {*device_nodes, *layers, *backing_files, *NODE_FOLDERS, INITRAMFS_ROOT}
-    return {path for path in named if path.startswith("/")}
+            what = mount_settings(text.split("\n")).get("What", "")
+            paths.add(source_without_tag(what))
+        elif path.endswith("/loop/backing_file"):
+            paths.add(text.removesuffix("\n"))
+    return {path for path in paths if path.startswith("/")}
 
 
 def automount_units(files: Mapping[str, str]) -> Iterator[str]:
     """Yields the paths of units that may say what an automount mounts. files: path of a recorded file -> content."""
-    yield from map(gpt_automount_unit, GPT_AUTOMOUNTS)
     for mount in _mounts(files):
         if mount.is_trigger:
             yield from (f"{folder}/{unit_name(mount.point)}.mount" for folder in UNIT_FOLDERS)

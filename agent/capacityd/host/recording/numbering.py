@@ -27,7 +27,7 @@ class Numbering:
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}  # identifier in lower case, without separators
-        self._made: set[str] = set()  # the texts that have replaced identifiers; they are not replaced again
+        self._replacements: set[str] = set()  # they are not replaced again
         self._addresses: dict[IPNetwork, list[str]] = {}  # network -> its addresses
 
     def identifier(self, text: str) -> str:
@@ -46,13 +46,13 @@ class Numbering:
 
     def numbered(self, identifier: str) -> str:
         """The number that replaces an identifier: id-1, or 02:00:00:00:00:01 if the identifier is hexadecimal."""
-        if identifier in self._made:
+        if identifier in self._replacements:
             return identifier
-        made = self.named(identifier)
-        if _HEXADECIMAL.fullmatch(plain(identifier)):
-            made = _laid_out(self._number(identifier), identifier)
-        self._made.add(made)
-        return made
+        is_hexadecimal = _HEXADECIMAL.fullmatch(plain(identifier)) is not None
+        number = self._number(identifier)
+        replacement = _laid_out(number, identifier) if is_hexadecimal else f"id-{number}"
+        self._replacements.add(replacement)
+        return replacement
 
     def named(self, identifier: str) -> str:
         """The number as a name, regardless of the identifier's form: id-1."""
@@ -73,8 +73,8 @@ class Numbering:
         if address not in addresses:
             addresses.append(address)
         has_network_address = network.num_addresses > 2
-        position = addresses.index(address) + has_network_address
-        return str(self._unused(network)[position])
+        first = 1 if has_network_address else 0
+        return str(self._unused(network)[first + addresses.index(address)])
 
     def _unused(self, network: IPNetwork) -> IPNetwork:
         """The network that replaces this one. A link-local network of IPv6 stays."""
@@ -93,11 +93,12 @@ def _laid_out(number: int, identifier: str) -> str:
     digits = f"{number:0{length}d}"
     if length == _MAC_DIGITS:
         digits = f"02{digits[2:]}"
-    unused = iter(digits)  # each piece between separators takes as many digits as it is long
-    return "".join(
-        piece if SEPARATOR.fullmatch(piece) else "".join(islice(unused, len(piece)))
-        for piece in SEPARATOR.split(identifier)
-    )
+    unused_digits = iter(digits)
+    pieces = []
+    for piece in SEPARATOR.split(identifier):  # split() also returns the separators
+        is_separator = SEPARATOR.fullmatch(piece) is not None
+        pieces.append(piece if is_separator else "".join(islice(unused_digits, len(piece))))
+    return "".join(pieces)
 
 
 def plain(text: str) -> str:

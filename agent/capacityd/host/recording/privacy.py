@@ -55,33 +55,36 @@ class Privacy:
         self._files: Mapping[str, str] = recording.get("files", {})
         self._properties: Mapping[str, Mapping[str, str]] = recording.get("properties", {})
         self._words: dict[str, str] = {}  # identifier of only letters and digits -> its replacement
-        # The kernel's own names, and the words in them, stay, even if an identifier equals one of them: the serial
-        # number of a USB root hub is a name of the kernel.
-        paths = [*self._files, *recording.get("links", {})]
-        names = {name for path in paths if path.startswith("/sys/") for name in path.split("/")}
-        self._kernel_words = names | {word.lower() for name in names for word in SEPARATOR.split(name)}
+        self._kernel_words = _kernel_words([*self._files, *recording.get("links", {})])
         self._hostname_pattern = self._pattern_of_hostname(str(recording.get("hostname", "")).lower())
 
     def learn(self, identifier: str) -> None:
-        """Remembers an identifier without separators, and its words. redacted_recording() replaces them everywhere.
-
-        Ignores words that probably also occur with another meaning: words without digits, short numbers, and words that
-        the kernel uses.
-        """
+        """Remembers an identifier without separators, and its words. redacted_recording() replaces them everywhere."""
         without_prefix = PREFIX.sub("", identifier.strip(), count=1).lower()
         for word in (plain(without_prefix), *SEPARATOR.split(without_prefix)):
-            has_digit = any(char.isdigit() for char in word)
-            is_short_number = word.isdigit() and len(word.lstrip("0")) < 8
-            if _WORD.fullmatch(word) and has_digit and not is_short_number and word not in self._kernel_words:
+            if self._is_identifying(word):
                 self._words[word] = self._numbering.numbered(word)
+
+    def _is_identifying(self, word: str) -> bool:
+        """Whether a word of an identifier probably has no other meaning.
+
+        Words without digits, short numbers and words that the kernel uses may have another meaning.
+        """
+        has_digit = any(char.isdigit() for char in word)
+        is_short_number = word.isdigit() and len(word.lstrip("0")) < 8
+        if not has_digit or is_short_number or word in self._kernel_words:
+            return False
+        return _WORD.fullmatch(word) is not None
 
     def _learn_recorded(self) -> None:
         """Remembers the identifiers in the recording's files and properties."""
+        groups = [*self._properties.values()]
         for path, text in self._files.items():
             if is_identifier(path):
                 self.learn(text)
-        uevents = (_pairs(text) for path, text in self._files.items() if _is_uevent(path))
-        for properties in (*self._properties.values(), *uevents):
+            if _is_uevent(path):
+                groups.append(_pairs(text))
+        for properties in groups:
             for name, value in properties.items():
                 if is_identifying_property(name):
                     self.learn(value)
@@ -89,12 +92,9 @@ class Privacy:
     def redacted_recording(self) -> Recording:
         """The recording without identifiers."""
         self._learn_recorded()  # first, because any text may contain the identifier of any file
-        redacted = {part: self._all(value) for part, value in self._recording.items()}
+        redacted = {part: self._redacted(value) for part, value in self._recording.items()}
         if "addresses" in self._recording:
-            redacted["addresses"] = [
-                [interface, family, self._numbering.address(address, prefix), prefix, *details]
-                for interface, family, address, prefix, *details in self._recording["addresses"]
-            ]
+            redacted["addresses"] = [self._address(*values) for values in self._recording["addresses"]]
         if "arch" in self._recording:
             redacted["arch"] = self._recording["arch"]  # a word such as x86_64 is no identifier
         redacted["files"] = {self.text(path): self._file(path, text) for path, text in self._files.items()}
@@ -114,13 +114,19 @@ class Privacy:
         text = _WORD.sub(lambda word: self._words.get(word[0].lower(), word[0]), text)
         return self._hostname_pattern.sub(_HOSTNAME, text) if self._hostname_pattern else text
 
-    def _all(self, value: object) -> object:
+    def _redacted(self, value: object) -> object:
         """A value of JSON, with text() applied to every text in it."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
-            return {self.text(key): self._all(inner) for key, inner in value.items()}
-        return [self._all(inner) for inner in value] if isinstance(value, list) else value
+            return {self.text(key): self._redacted(inner) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [self._redacted(inner) for inner in value]
+        return value
+
+    def _address(self, interface: str, family: str, address: str, prefix: int, *details: object) -> list[object]:
+        """The fields of an IP address, with another address."""
+        return [self.text(interface), family, self._numbering.address(address, prefix), prefix, *details]
 
     def _file(self, path: str, text: str) -> str:
         """A file's content without identifiers."""
@@ -130,7 +136,7 @@ class Privacy:
             redacted = self._device(_pairs(text))
             return "".join(f"{name}={value}\n" for name, value in redacted.items())
         if path == MOUNT_TABLE:
-            return "\n".join(self._mount(line) if line else "" for line in text.split("\n"))
+            return "\n".join(map(self._mount, text.split("\n")))
         is_public = "/capabilities/" in path or path.endswith("/modalias")  # bit masks, ids of models
         return text if is_public else self.text(text)
 
@@ -153,6 +159,8 @@ class Privacy:
     def _mount(self, line: str) -> str:
         """A line of the mount table without identifiers. The source of a network file system is an identifier."""
         before_hyphen, hyphen, after_hyphen = line.partition(" - ")
+        if not hyphen:
+            return self.text(line)
         type_, _, source_and_options = after_hyphen.partition(" ")
         source, space, options = source_and_options.partition(" ")
         may_be_remote = may_hang(type_) and type_ != "autofs" and not source.startswith("/dev/")
@@ -167,6 +175,16 @@ class Privacy:
             return None
         spellings = "|".join(map(re.escape, (hostname, short, short.replace("-", "--"))))  # LVM doubles hyphens
         return re.compile(rf"(?<![0-9A-Za-z])(?:{spellings})(?![0-9A-Za-z])", re.IGNORECASE)
+
+
+def _kernel_words(paths: Iterable[str]) -> set[str]:
+    """The kernel's own names in these paths, and the words in them.
+
+    They stay, even if an identifier equals one of them: the serial number of a USB root hub is a name of the kernel.
+    """
+    names = {name for path in paths if path.startswith("/sys/") for name in path.split("/")}
+    words = {word.lower() for name in names for word in SEPARATOR.split(name)}
+    return names | words
 
 
 def _pairs(uevent: str) -> dict[str, str]:

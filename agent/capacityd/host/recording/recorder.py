@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 
 from capacityd.host.lower_disks import BCACHEFS, JOURNALS
@@ -49,17 +49,17 @@ class Recorder:
         Errors become a part of the recording, so run() raises no HostError.
         """
         self._record_folder(_DEVICES)
-        for bus, _kind in self._record_folder("/sys/bus"):
+        for bus in self._record_folder("/sys/bus"):
             self._record_folder(f"/sys/bus/{bus}")
             self._record_devices(f"/sys/bus/{bus}/devices")
-        for subsystem, _kind in self._record_folder("/sys/class"):
+        for subsystem in self._record_folder("/sys/class"):
             self._record_devices(f"/sys/class/{subsystem}")
         for folder in ("/sys/block", "/sys/dev/block"):
             self._record_devices(folder)
-        for filesystem, _kind in self._record_folder("/sys/fs/btrfs"):
+        for filesystem in self._record_folder("/sys/fs/btrfs"):
             self._record_devices(f"/sys/fs/btrfs/{filesystem}/devices")
-        for filesystem, _kind in self._record_folder(BCACHEFS):
-            for device, _kind in self._record_folder(f"{BCACHEFS}/{filesystem}"):
+        for filesystem in self._record_folder(BCACHEFS):
+            for device in self._record_folder(f"{BCACHEFS}/{filesystem}"):
                 self._record_link(f"{BCACHEFS}/{filesystem}/{device}/block")
         if self._resolve("/proc/device-tree"):
             self._record_link("/proc/device-tree")
@@ -73,23 +73,27 @@ class Recorder:
             self._record_file(path, _MAX_RECORDED_BYTES, change=unit_without_options)
         self._record_named_paths()
         self._record_link_targets()
-        unrecorded = {folder: self._unrecorded(folder) for folder in self._left_out}
         interfaces = sorted(os.path.basename(path) for path in self._links if path.startswith("/sys/class/net/"))
         return {
             "files": self._files,
             "links": self._links,
             "errors": self._errors,
-            "left_out": {folder: names for folder, names in unrecorded.items() if names},
+            "left_out": self._unrecorded(),
             "folders": sorted(self._existing_only),
             **answers(self._source, devices=self._possible_devices(), interfaces=interfaces),
             "arch": self._source.arch(),
             "hostname": self._source.hostname(),
         }
 
-    def _unrecorded(self, folder: str) -> list[str]:
-        """The names in a folder that the recording leaves out. The name of a subfolder ends with "/"."""
-        paths = {f"{folder}/{name.removesuffix('/')}": name for name in self._left_out[folder]}
-        return [name for path, name in paths.items() if path not in self._read_folders and path not in self._files]
+    def _unrecorded(self) -> dict[str, list[str]]:
+        """Folder -> the names in it of which nothing is recorded. The name of a subfolder ends with "/"."""
+        recorded = self._read_folders | self._files.keys()  # some were recorded later, for another reason
+        unrecorded: dict[str, list[str]] = {}
+        for folder, names in self._left_out.items():
+            for name in names:
+                if f"{folder}/{name.removesuffix('/')}" not in recorded:
+                    unrecorded.setdefault(folder, []).append(name)
+        return unrecorded
 
     def _possible_devices(self) -> Iterator[str]:
         """Yields the recorded folders that udev may know as devices, sorted."""
@@ -101,7 +105,7 @@ class Recorder:
 
     def _record_devices(self, folder: str) -> None:
         """Records the devices to which the links in a folder lead, and the devices above them."""
-        for name, kind in self._record_folder(folder):
+        for name, kind in self._record_folder(folder).items():
             path = f"{folder}/{name}"
             if kind == "folder":
                 self._record_folder(path)
@@ -115,42 +119,48 @@ class Recorder:
                     break
                 self._record_folder(device_or_above)
 
-    def _record_folder(self, folder: str) -> Sequence[tuple[str, str]]:
+    def _record_folder(self, folder: str) -> Mapping[str, str]:
         """Records a folder's entries, and the entries of each subfolder that contents.py lists.
 
-        Returns the name and kind ("file", "folder", "link") of each entry. Returns nothing if the folder is already
-        recorded, or can't be read.
+        Returns the entries as scandir() does; empty if the folder is already recorded, or can't be read.
         """
         if folder in self._read_folders:
-            return ()
+            return {}
         try:
             entries = within_time_limit(folder, lambda: self._source.scandir(folder))
         except HostError as e:
             self._record_failure(folder, e)
             if folder in self._errors:  # _record_failure() leaves out a folder that does not exist
                 self._existing_only.add(folder)
-            return ()
+            return {}
         self._read_folders.add(folder)
         left_out = []
-        for name, kind in entries:
-            path = f"{folder}/{name}"
-            if kind == "link":
-                self._record_link(path)
-            elif (
-                kind == "file"
-                and folder.startswith(_WITH_ATTRIBUTES)
-                and (name in self._attributes or keeps_file(path))
-            ):
-                self._record_file(path, _MAX_RECORDED_BYTES)
-            elif kind == "folder" and keeps_folder(path):
-                self._record_folder(path)
-            else:
+        for name, kind in entries.items():
+            if not self._record_entry(f"{folder}/{name}", kind):
                 left_out.append(f"{name}/" if kind == "folder" else name)
         if left_out:
             self._left_out[folder] = left_out
-        elif not entries:  # no recorded path shows that an empty folder exists
+        if not entries:  # no recorded path shows that an empty folder exists
             self._existing_only.add(folder)
         return entries
+
+    def _record_entry(self, path: str, kind: str) -> bool:
+        """Records an entry of a folder. Returns False if the recording leaves out the entry's content."""
+        if kind == "link":
+            self._record_link(path)
+            return True
+        if kind == "file" and self._keeps_file(path):
+            self._record_file(path, _MAX_RECORDED_BYTES)
+            return True
+        if kind == "folder" and keeps_folder(path):
+            self._record_folder(path)
+            return True
+        return False
+
+    def _keeps_file(self, path: str) -> bool:
+        """Whether to record the content of a file in a folder."""
+        has_attributes = path.startswith(_WITH_ATTRIBUTES)
+        return has_attributes and (keeps_file(path) or os.path.basename(path) in self._attributes)
 
     def _record_file(self, path: str, limit: int, change: Callable[[str], str] = str) -> None:
         """Records a file of at most limit bytes. change: returns the text to record; str() changes nothing."""
@@ -189,11 +199,9 @@ class Recorder:
                 continue
             recorded.add(target_path)
             real = self._resolve(path)
-            if real is None:
-                continue
-            if real.startswith(f"{_DEVICES}/"):
+            if real and real.startswith(f"{_DEVICES}/"):
                 self._record_folder(real)
-            if real not in self._read_folders and real not in self._files:
+            if real and real not in self._read_folders and real not in self._files:
                 self._existing_only.add(real)
 
     def _resolve(self, path: str) -> str | None:

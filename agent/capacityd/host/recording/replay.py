@@ -33,7 +33,7 @@ class RecordedHost(RecordedFiles):
         self._unknown: Mapping[str, Sequence[str | None]] = recording.get("unknown", {})
 
     def text(self, path: str) -> str | None:
-        content = self.optional_content(path, MAX_ATTRIBUTE_BYTES)
+        content = self.optional_raw(path, MAX_ATTRIBUTE_BYTES)
         return None if content is None else text_of(content)
 
     def properties(self, device: str) -> Mapping[str, str]:
@@ -47,15 +47,13 @@ class RecordedHost(RecordedFiles):
         return next((known[name] for name in names if known.get(name)), None)
 
     def link_modes(self, interface: str) -> Sequence[str]:
-        return list(self._answer("link_modes", interface, subject=f"the link modes of {printable(interface)}"))
+        return list(self._answer("link_modes", interface))
 
     def link_kind(self, interface: str) -> str:
-        return str(self._answer("link_kinds", interface, subject=f"the kind of {printable(interface)}"))
+        return str(self._answer("link_kinds", interface))
 
     def linked_interface(self, interface: str) -> str:
-        return str(
-            self._answer("linked_interfaces", interface, subject=f"the interface that {printable(interface)} uses")
-        )
+        return str(self._answer("linked_interfaces", interface))
 
     def default_interfaces(self) -> Sequence[str]:
         return list(self._part("default_interfaces"))
@@ -64,24 +62,24 @@ class RecordedHost(RecordedFiles):
         return [address_of(values) for values in self._part("addresses")]
 
     def processors(self, measure: str) -> int | None:
-        number: int | None = self._answer("processors", measure, subject=f"the processors' {measure}")
+        number: int | None = self._answer("processors", measure)
         return number
 
     def memory(self) -> MachineMemory:
         return MachineMemory(**self._part("memory"))
 
     def filesystem_size(self, point: str, mount_ids: Collection[str]) -> int:
-        return int(self._answer("filesystem_sizes", point, subject=f"the size of {point}"))
+        return int(self._answer("filesystem_sizes", point))
 
     def lines(self, path: str) -> Sequence[str]:
-        return lines_of(self.optional_content(path, MAX_TABLE_BYTES) or "")
+        return lines_of(self.optional_raw(path, MAX_TABLE_BYTES) or "")
 
     def read_file(self, path: str, limit: int) -> Content:
         age = float(self._recording.get("ages", {}).get(path, 0))
         return Content(stripped_lines(self.raw(path, limit)), age=age)
 
     def run(self, command: Sequence[str], timeout: float) -> Output:
-        status, out, err = self._answer("programs", json.dumps(list(command)), subject=f"the output of {command[0]}")
+        status, out, err = self._answer("programs", json.dumps(command))
         return Output(int(status), out=printable(out.strip()), err=printable(err.strip()))
 
     def sandbox_advice(self, paths: Sequence[str], *, program_failed: bool = False) -> str:
@@ -93,12 +91,6 @@ class RecordedHost(RecordedFiles):
     def hostname(self) -> str:
         return str(self._recording.get("hostname", "recorded"))
 
-    def raw(self, path: str, limit: int) -> str:
-        content = self.content(path, limit)
-        if content is None:
-            raise HostError(f"the recording does not contain the file {path}", errno.ENOENT)
-        return content
-
     def _part(self, part: str) -> Any:
         """A part of the recording. Raises HostError if the recording lacks it."""
         self._raise_if_unanswered(part)
@@ -106,16 +98,18 @@ class RecordedHost(RecordedFiles):
             raise HostError(f'the recording lacks the part "{part}": record the machine again')
         return self._recording[part]
 
-    def _answer(self, part: str, key: str, subject: str) -> Any:
-        """The answer for this key in a part of the recording. subject: the name of the answer, for a HostError."""
-        self._raise_if_unanswered(f"{part} {key}")
+    def _answer(self, part: str, key: str) -> Any:
+        """The answer for this key in a part of the recording. Raises HostError if the recording lacks it."""
+        question = f"{part} {key}"
+        self._raise_if_unanswered(question)
         answers = self._recording.get(part, {})
         if key not in answers:
-            raise HostError(f"the recording does not contain {subject}", errno.ENODEV)
+            raise HostError(f'the recording does not contain "{question}"', errno.ENODEV)
         return answers[key]
 
     def _raise_if_unanswered(self, question: str) -> None:
         """Raises HostError if the machine did not answer this question during recording."""
         if question in self._unknown:
             error_name, message = self._unknown[question]
-            raise HostError(str(message), getattr(errno, error_name, None) if error_name else None)
+            code = getattr(errno, error_name, None) if error_name else None
+            raise HostError(str(message), code)

@@ -154,8 +154,8 @@ ADMITTED = (
         the_annotation_is_believed,
     ),
     Admitted(
-        "If another writer sets a key to the published number, capacityd can mistake the key for its own and remove "
-        "the key.",
+        "If another writer writes the published number to a key, capacityd cannot see that the key is now another "
+        "writer's, and can remove the key.",
         ("untouched",),
         anothers_number_equals_ours,
     ),

@@ -183,7 +183,8 @@ def right_in_time(ghosts: Ghosts, wrong_since: dict[Fault | None, float]) -> Ite
 
 
 def secret(ghosts: Ghosts, text: str, secrets: frozenset[str]) -> Iterator[Breach]:
-    """capacityd shows a text only to people who could also read the text at its source."""
+    """capacityd shows the content of a file, the output of a program or the answer of a server only to people who can
+    also read it at its source."""
     for hidden in sorted(secrets):
         if hidden in text:
             yield _act(ghosts, "", f"it shows {hidden} to all users")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from capacityd.config.hints import hints
-from capacityd.config.keys import SETTINGS_TABLES, is_resource_key
+from capacityd.config.keys import SETTINGS_TABLES
 from capacityd.config.problems import EXAMPLE, Loaded, Problem, TomlTable, clean
 from capacityd.config.resource import resource_of
 from capacityd.model.quantity import name_problem
@@ -152,26 +152,13 @@ def _merge(document: TomlTable, merged: _Merged) -> None:
 
 def _merge_resources(resources: TomlTable, merged: _Merged) -> None:
     """Adds a document's resources to the merged ones. resources: the table "resources"."""
-    for name, value in resources.values.items():
+    for name in resources.values:
         why_invalid = name_problem(name)
         if not why_invalid:
             merged.origins["resources"][name] = resources.without_problems()
             continue
-        if _contains_unknown_table(value):
-            resources.report(name, f"each dot begins a new table; write the whole name in quotes: [{EXAMPLE}]")
-        else:
-            resources.report(name, f"the name {why_invalid}")
+        resources.report(name, f"the name {why_invalid}")
         # Users who may not read a private file can see the names of broken resources, so this name is left out.
         shown = f"a resource of {resources.file}" if resources.private else name
         merged.broken[clean(shown)] = resources.problems[-1].public()
         merged.complete = False  # the resource may already be published under its right name
-
-
-def _contains_unknown_table(value: object) -> bool:
-    """Whether a table contains another table under a key that no resource has.
-
-    In a name without quotes, each dot begins such a table.
-    """
-    if not isinstance(value, dict):
-        return False
-    return any(isinstance(item, dict) and not is_resource_key(key) for key, item in value.items())

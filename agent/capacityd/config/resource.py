@@ -102,11 +102,7 @@ def _report_detectors(table: TomlTable, detectors: Sequence[Detector]) -> None:
     if detectors:
         several = " and ".join(detector.name for detector in detectors)
         table.report("", f"must have one detector; got {several}; write a resource for each")
-        return
-    # An unknown key with a table was probably meant as the detector. _check_keys() has reported that key.
-    unknown_values = [value for key, value in table.values.items() if not is_resource_key(key)]
-    is_misspelt = any(isinstance(value, dict | list) for value in unknown_values)
-    if not is_misspelt:
+    elif not table.problems:  # an unknown key, which _check_keys() has reported, may be meant as the detector
         table.report("", f"must have a detector, which is one of {', '.join(detector_names())}")
 
 

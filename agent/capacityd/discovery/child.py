@@ -28,18 +28,14 @@ MAX_BLOCKED = 10.0
 """Seconds for which a detector without a timeout setting may be blocked, for example if a call hangs in the kernel.
 Busy time, in which the detector runs or waits for a processor, does not count: a machine may have 50,000 devices."""
 
-MAX_BUSY = 300.0
-"""Seconds from the start of a pass until a detector is killed even if it is busy."""
-
-MAX_CPU = 60
-"""Limit of processor time in seconds (RLIMIT_CPU) for a detector without a timeout setting. 50,000 devices need a tenth
-of this time."""
+MAX_BUSY = 120.0
+"""Seconds from the start of a pass until a detector is killed even if it is busy. Without load, 50,000 devices need six
+seconds."""
 
 MAX_MEMORY = 512 * 1024 * 1024
 """Limit of private memory in bytes (RLIMIT_DATA), for a detector and for each program that it starts. RLIMIT_AS would
 be wrong: programs in Go and Java reserve far more address space than they use."""
 
-_SIGNAL_HINTS: dict[int, str] = {signal.SIGKILL: ", out of memory?", signal.SIGXCPU: ", too much processor time"}
 _TIMEOUT_MARGIN = 2.0  # seconds that a detector may take in addition to its programs' timeouts
 
 
@@ -91,7 +87,7 @@ class Child:
             return Unknown(f"the detector {name} did not end within {round(seconds, 1):g} s", Cause.TIMEOUT)
         if status is not None and os.WIFSIGNALED(status):
             number = os.WTERMSIG(status)
-            hint = _SIGNAL_HINTS.get(number, "")
+            hint = ", out of memory?" if number == signal.SIGKILL else ""
             why = f"the detector {name} was killed by signal {number} ({signal.Signals(number).name}{hint})"
             return Unknown(why, Cause.KILLED)
         return Unknown(f"the detector {name} ended without a reading", Cause.DETECTOR_FAILED)
@@ -180,9 +176,6 @@ def _be_child(read: Callable[[], object], resource: Resource, pipe: int, *, expl
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
         _limit_memory()
-        if not _timeouts(resource):
-            _, hard_limit = limits.getrlimit(limits.RLIMIT_CPU)
-            limits.setrlimit(limits.RLIMIT_CPU, (MAX_CPU, hard_limit))
         try:
             result = read()
         except MemoryError:

@@ -126,20 +126,6 @@ def test_a_detector_that_fails_makes_only_its_resource_unknown(
 
 
 @pytest.mark.slow
-def test_a_detector_that_runs_for_ever_is_killed(make_double: MakeDouble, monkeypatch: pytest.MonkeyPatch) -> None:
-    def run_for_ever() -> None:
-        faulthandler.disable()
-        while True:
-            pass
-
-    monkeypatch.setattr(child, "MAX_CPU", 1)
-    by_resource = readings(make_double(run_for_ever), *GOOD)
-    why = "the detector double was killed by signal 24 (SIGXCPU, too much processor time)"
-    assert by_resource.pop("example.com/double") == Unknown(why, Cause.KILLED)
-    assert by_resource == READ
-
-
-@pytest.mark.slow
 def test_a_detector_that_cannot_be_killed_delays_no_pass_and_is_not_started_again(
     make_double: MakeDouble, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -73,5 +73,4 @@ DETECTOR = ValueDetector(
         "timeout": Setting(duration(least="100ms", most="5min"), "how long the program may run", default="10s"),
     },
     read=read,
-    spawns=True,
 )

@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Iterable
 from functools import partial
 
-from capacityd.detectors import load_detector
 from capacityd.discovery.child import MAX_BUSY, Child, start_child, wait_for_any
 from capacityd.discovery.reader import read_resource
 from capacityd.linux.mark import mark, mark_of
@@ -21,7 +20,6 @@ from capacityd.model.errors import Cause
 from capacityd.model.host import Host
 from capacityd.model.reading import Reading, Unknown
 from capacityd.schema.config import Config, Resource
-from capacityd.schema.device import ValueDetector
 
 _MAX_CHILDREN = 8  # running at the same time
 
@@ -46,8 +44,7 @@ def probe(config: Config, host: Host, node_name: str | None, *, explain: bool = 
 
     waiting = deque(resource for resource in config.resources if resource.name not in readings)
     running: dict[int, Child] = {}  # file descriptor of the pipe -> its child
-    detectors = [load_detector(resource.detector) for resource in config.resources]
-    runs_programs = any(isinstance(detector, ValueDetector) and detector.spawns for detector in detectors)
+    runs_programs = any(resource.detector == "exec" for resource in config.resources)
     if runs_programs:
         become_subreaper()  # so that kill_children() also kills processes that these programs leave behind
     try:

@@ -140,8 +140,6 @@ class ValueDetector:
     configuration. None: the number depends on the machine."""
     watched: str | None = None
     """The setting with the path of a file whose change starts a pass."""
-    spawns: bool = False
-    """Whether the detector runs programs."""
 
 
 Detector: TypeAlias = DeviceDetector | ValueDetector

@@ -70,9 +70,8 @@ class Resource:
 
         shares: the devices' shares, in base units.
         """
-        part, whole = self.reserve.share
-        total = self.reduced(shares) * (whole - part)  # in parts of base units, so that only the result is rounded
-        return total // (self.base_units * whole) - self.reserve.units
+        published_percent = 100 - self.reserve.percent
+        return self.reduced(shares) * published_percent // (100 * self.base_units) - self.reserve.units
 
     @property
     def base_units(self) -> int:

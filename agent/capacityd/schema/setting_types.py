@@ -20,7 +20,7 @@ _DURATION = re.compile(r"([0-9]{1,12})\s*(ms|s|min|m|h|d)")
 _LINE_KEY = re.compile(r"[^\s=:]|\S.*[^\s=:]")
 """A text that does not begin or end with white space, and does not end with a separator."""
 _EXAMPLE_COMMAND = '["/usr/bin/program", "argument"]'
-_SHARE = re.compile(r"([0-9]{1,3})(?:[.]([0-9]{1,6}))?\s*%")
+_PERCENT = re.compile(r"([0-9]{1,3})\s*%")
 _ONLY_FOR_A_SHELL = re.compile(r"[|&;<>]{1,2}|2>(&1)?|\$\{?[A-Za-z_][A-Za-z0-9_]*\}?(/.*)?|\$\(.*\)|`.*`|~(/.*)?")
 """Words that only a shell understands: operators, variables, commands, home directories."""
 _SECONDS = {"ms": 0.001, "s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400}
@@ -158,26 +158,23 @@ class Reserve:
 
     units: int = 0
     """A quantity in the resource's unit."""
-    share: tuple[int, int] = (0, 1)
-    """A share of the total: numerator and denominator."""
+    percent: int = 0
+    """A share of the total."""
 
 
 def _parse_reserve(raw: object) -> Reserve:
     if type(raw) is int:
         return Reserve(units=QUANTITY.parse(raw))
-    match = _SHARE.fullmatch(raw) if isinstance(raw, str) else None
+    match = _PERCENT.fullmatch(raw) if isinstance(raw, str) else None
     if match is None:
         raise ValueError(
             'must be a whole number in units of the quantity, or a share in quotes such as "10%"; '
             f"got {describe_toml_value(raw)}"
         )
-    percent, decimals = match.groups(default="")
-    # For example, 12.5% is 125 of 1000.
-    part = int(percent + decimals)
-    whole = 100 * 10 ** len(decimals)
-    if part >= whole:
+    percent = int(match[1])
+    if percent > 99:
         raise ValueError(f'must be less than 100%; got "{raw}"')
-    return Reserve(share=(part, whole))
+    return Reserve(percent=percent)
 
 
 BOOLEAN = SettingType("true or false", parse_boolean)

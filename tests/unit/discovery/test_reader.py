@@ -53,7 +53,7 @@ def disks(sizes: Sequence[int]) -> RecordedHost:
     st.integers(1, 7),
     st.one_of(
         st.integers(0, 10**6).map(Reserve),
-        st.integers(0, 1000).map(lambda n: Reserve(share=(n, 1000))),
+        st.integers(0, 99).map(lambda percent: Reserve(percent=percent)),
     ),
 )
 def test_quantity_is_exact(sectors: list[int], reduce: str, unit: str, slots: int, reserve: Reserve) -> None:
@@ -62,7 +62,7 @@ def test_quantity_is_exact(sectors: list[int], reduce: str, unit: str, slots: in
     reading = read(disks(sectors), "disk", **more)
     shares = [Fraction(s * 512 * slots, SIZE[unit]) for s in sectors]
     total: Fraction = {"sum": sum, "min": min, "max": max}[reduce](shares)  # type: ignore[operator]
-    exact = max(0, floor(total - reserve.units - total * Fraction(*reserve.share)))
+    exact = max(0, floor(total - reserve.units - total * Fraction(reserve.percent, 100)))
     if exact > LARGEST_QUANTITY or not storable(exact):
         assert isinstance(reading, Unknown)
         return

@@ -17,7 +17,7 @@ from capacityd.model.errors import Cause, HostError
 from capacityd.model.host import Host, resolve_link, whole_number_in
 from capacityd.model.quantity import countable
 from capacityd.model.quoting import how_to_see
-from capacityd.model.reading import Absent, Contribution, Quantity, Reading, Unknown
+from capacityd.model.reading import Absent, Contribution, Explanation, Quantity, Reading, Unknown
 from capacityd.schema.config import Resource
 from capacityd.schema.device import SUBSYSTEM, Device, DeviceDetector, ValueDetector
 from capacityd.schema.matchers import Value
@@ -32,25 +32,42 @@ def read_resource(resource: Resource, host: Host, node_name: str | None, *, expl
     Never raises HostError: unreadable data makes the resource unknown.
     """
     try:
-        not_applying = reading_of_when(resource, host, node_name, explain=explain)
-        if not_applying is not None:
-            return not_applying
-        detector = load_detector(resource.detector)
-        if isinstance(detector, ValueDetector):
-            return _read_values(resource, detector, host, explain=explain)
-        return _read_devices(resource, detector, host, explain=explain)
+        reading = _read(resource, host, node_name, explain=explain)
     except HostError as e:
-        return explain_error(resource, e) if explain else Unknown(f"{e}{how_to_see(e.detail)}", e.cause)
+        reading = explain_error(resource, e)
+    return reading if explain else _public(reading)
 
 
-def _read_values(resource: Resource, detector: ValueDetector, host: Host, *, explain: bool) -> Reading:
+def _read(resource: Resource, host: Host, node_name: str | None, *, explain: bool) -> Reading:
+    """The reading of one resource, which may quote what was read. Raises HostError."""
+    not_applying = reading_of_when(resource, host, node_name, explain=explain)
+    if not_applying is not None:
+        return not_applying
+    detector = load_detector(resource.detector)
+    if isinstance(detector, ValueDetector):
+        return _read_values(resource, detector, host)
+    return _read_devices(resource, detector, host, explain=explain)
+
+
+def _public(reading: Reading) -> Reading:
+    """The reading without what was read on the machine. Every user may see this part."""
+    if isinstance(reading, Quantity):
+        contributions = tuple(replace(contribution, detail="") for contribution in reading.contributions)
+        return replace(reading, contributions=contributions)
+    if isinstance(reading, Unknown) and reading.explanation is not None:
+        hint = how_to_see(reading.explanation.detail)
+        return replace(reading, reason=f"{reading.reason}{hint}", explanation=None)
+    return reading
+
+
+def _read_values(resource: Resource, detector: ValueDetector, host: Host) -> Reading:
     """The quantity of the numbers that the tables name; Absent if the machine lacks all numbers. Raises HostError."""
     numbers = [detector.read(host, table.settings) for table in resource.tables]
     contributions = [number for number in numbers if isinstance(number, Contribution)]
     if not contributions:
         return next(number for number in numbers if isinstance(number, Absent))
     shares = [int(contribution.amount) for contribution in contributions]  # a ValueDetector reads whole numbers
-    return _quantity(resource, contributions, shares=shares, explain=explain)
+    return _quantity(resource, contributions, shares)
 
 
 def value_of(host: Host, detector: DeviceDetector, device: Device, key: str) -> Value:
@@ -95,21 +112,21 @@ def _read_devices(resource: Resource, detector: DeviceDetector, host: Host, *, e
     contributions = [candidate.contribution for candidate in candidates if candidate.contribution]
     reading: Reading
     if undetermined:
-        reading = _unknown_reading(undetermined, explain=explain)
+        reading = _unknown_reading(undetermined)
     elif contributions:
         shares = [candidate.share for candidate in candidates if candidate.contribution]
-        reading = _quantity(resource, contributions, shares=shares, explain=explain)
+        reading = _quantity(resource, contributions, shares)
     else:
         reading = Absent(_why_none(detector, host, subsystems=subsystems, total=len(candidates)))
     return explain_devices(host, resource, detector, candidates, reading) if explain else reading
 
 
-def _unknown_reading(undetermined: Sequence[Candidate], *, explain: bool) -> Unknown:
-    """The reading if it is unknown whether these devices count. explain: whether the details are shown elsewhere."""
+def _unknown_reading(undetermined: Sequence[Candidate]) -> Unknown:
+    """The reading if it is unknown whether these devices count."""
     first = undetermined[0]
-    where = "" if explain else how_to_see(first.match.detail)
+    match = first.match
     more = f" (and {len(undetermined) - 1} more)" if len(undetermined) > 1 else ""
-    return Unknown(f"{first.device.name}: {first.match.reason}{where}{more}", first.match.cause)
+    return Unknown(f"{first.device.name}: {match.reason}{more}", match.cause, explanation=Explanation(match.detail))
 
 
 def _why_none(detector: DeviceDetector, host: Host, *, subsystems: Sequence[str], total: int) -> str:
@@ -193,13 +210,8 @@ def _whole_number(measure: str, value: Value) -> int:
     return value
 
 
-def _quantity(
-    resource: Resource, contributions: Sequence[Contribution], *, shares: Sequence[int], explain: bool
-) -> Reading:
-    """The reading of a resource with these contributions.
-
-    shares: the contributions in base units. explain: whether to keep the contributions' details.
-    """
+def _quantity(resource: Resource, contributions: Sequence[Contribution], shares: Sequence[int]) -> Reading:
+    """The reading of a resource with these contributions. shares: the contributions in base units."""
     value = resource.quantity_of(shares)
     if not countable(value):
         advice = "; use a larger unit" if resource.unit else ""
@@ -209,5 +221,4 @@ def _quantity(
         unit = f" {resource.unit}" if resource.unit else ""
         warning = f"less than 1{unit} remains after the reserve, so 0 is published"
     seconds = [contribution.valid_for for contribution in contributions if contribution.valid_for is not None]
-    shown = contributions if explain else [replace(contribution, detail="") for contribution in contributions]
-    return Quantity(max(0, value), tuple(shown), warning=warning, valid_for=min(seconds, default=None))
+    return Quantity(max(0, value), tuple(contributions), warning=warning, valid_for=min(seconds, default=None))

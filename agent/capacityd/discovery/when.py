@@ -8,8 +8,8 @@ from capacityd.discovery.explain import explain_when
 from capacityd.discovery.matcher import match_all
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host, resolve_link
-from capacityd.model.quoting import how_to_see, length_text, quoted
-from capacityd.model.reading import Absent, Reading, Unknown
+from capacityd.model.quoting import length_text, quoted
+from capacityd.model.reading import Absent, Explanation, Reading, Unknown
 from capacityd.model.text import has_escapes, strip_control
 from capacityd.schema.config import Resource
 from capacityd.schema.matchers import Value
@@ -32,8 +32,7 @@ def reading_of_when(resource: Resource, host: Host, node_name: str | None, *, ex
         return None
     reading: Absent | Unknown
     if result.matches is None:
-        where = "" if explain else how_to_see(result.detail)
-        reading = Unknown(f"when: {result.reason}{where}", result.cause)
+        reading = Unknown(f"when: {result.reason}", result.cause, explanation=Explanation(result.detail))
     else:
         reading = Absent(f"does not apply to this machine: {result.reason}", applies=False)
     return explain_when(resource, reading, result=result, read=read) if explain else reading

@@ -149,7 +149,7 @@ def _compare(test: KeyMatcher, value: Value, detector: DeviceDetector | None) ->
 
 
 def _in_unit(test: KeyMatcher, value: int, *, units: Mapping[str, int]) -> str:
-    """An amount in the test's unit, rounded to a tenth; in base units if the rounding would hide the difference.
+    """An amount in the test's unit. If it is rounded, adds the exact amount in base units.
 
     units: name -> factor. The first unit is the base unit.
     """
@@ -157,13 +157,11 @@ def _in_unit(test: KeyMatcher, value: int, *, units: Mapping[str, int]) -> str:
     if found is None or found[0] not in units:
         return describe_value(value)
     unit = found[0]
-    rounded = round(value / units[unit], 1)
-    rounds_to_zero = value > 0 and rounded == 0
-    rounding_changes_match = test.matches(round(rounded * units[unit])) != test.matches(value)
-    if rounds_to_zero or rounding_changes_match:
-        base_unit = next(iter(units))
-        return f"{value} {base_unit}"
-    return f"{rounded:.12g} {unit}"  # g: 4 instead of 4.0
+    factor = units[unit]
+    if value % factor == 0:
+        return f"{value // factor} {unit}"
+    base_unit = next(iter(units))
+    return f"{value / factor:.4g} {unit} ({value} {base_unit})"
 
 
 def _advice(resource: Resource, error: HostError, *, unreadable_key: str) -> str:

@@ -32,56 +32,50 @@ def resource(lines: str) -> Resource:
     return configured
 
 
-def shown(tests: Iterable[KeyMatcher]) -> str:
+def all_of(tests: Iterable[KeyMatcher]) -> str:
     return " and ".join(f"{test.key} is {test.text}" for test in tests)
 
 
-# the lines of a resource, and the tests that each of its tables makes on a device
-TESTS: list[tuple[str, list[str]]] = [
-    ("usb = {}", ["hub is false"]),
-    ('usb = { vendor = "0403", product = "6001" }', ['hub is false and vendor is "0403" and product is "6001"']),
-    (
-        'usb = [{ serial = "A" }, { serial = ["B", "C*"] }]',
-        ['hub is false and serial is "A"', 'hub is false and serial is "B" or "C*"'],
+def rule(configured: Resource) -> str:
+    """The tests of a resource's tables, of its "except" and of its "when"."""
+    text = " | ".join(all_of(table.tests) for table in configured.tables)
+    if configured.excepts:
+        text += f" except {' | '.join(all_of(table.tests) for table in configured.excepts)}"
+    if configured.when:
+        text += f" when {all_of(configured.when)}"
+    return text
+
+
+# the lines of a resource, and its tests
+TESTS = {
+    "usb = {}": "hub is false",
+    'usb = { vendor = "0403", product = "6001" }': 'hub is false and vendor is "0403" and product is "6001"',
+    'usb = [{ serial = "A" }, { serial = ["B", "C*"] }]': (
+        'hub is false and serial is "A" | hub is false and serial is "B" or "C*"'
     ),
     # A key in the table replaces the default for the same key.
-    ("usb = { hub = true }", ["hub is true"]),
-    ('nic = { kind = ["bond", "vf"] }', ['kind is "bond" or "vf"']),
-    (
-        'disk = { properties = { P = "1" }, attributes = { "queue/x" = "2" }, size = ">=1kB, <2kB" }',
-        ['size is >=1kB, <2kB and properties.P is "1" and attributes.queue/x is "2"'],
+    "usb = { hub = true }": "hub is true",
+    'nic = { kind = ["bond", "vf"] }': 'kind is "bond" or "vf"',
+    'disk = { properties = { P = "1" }, attributes = { "queue/x" = "2" }, size = ">=1kB, <2kB" }': (
+        'size is >=1kB, <2kB and properties.P is "1" and attributes.queue/x is "2"'
     ),
-    (
-        'nic = { max_speed = [">=10Gbit/s", "1Gbit/s"] }',
-        ['kind is "physical" and max_speed is >=10Gbit/s or 1Gbit/s'],
+    'nic = { max_speed = [">=10Gbit/s", "1Gbit/s"] }': 'kind is "physical" and max_speed is >=10Gbit/s or 1Gbit/s',
+    # "except" has no defaults.
+    'usb = {}\nexcept = [{ serial = ["", "A"] }, { attributes = { a = "1" } }]': (
+        'hub is false except serial is "" or "A" | attributes.a is "1"'
     ),
-]
+    'usb = {}\nwhen = { arch = ["aarch64", "x86*"], node_name = "n*", path = "/dev/x" }': (
+        'hub is false when arch is "aarch64" or "x86*" and node_name is "n*" and path is "/dev/x"'
+    ),
+    'usb = {}\nwhen = { dmi = { product_name = "P R75*" }, devicetree = { "chosen/a,b" = "c" } }': (
+        'hub is false when dmi.product_name is "P R75*" and devicetree.chosen/a,b is "c"'
+    ),
+}
 
 
-@pytest.mark.parametrize(("lines", "tests"), TESTS, ids=[lines for lines, _ in TESTS])
-def test_each_key_of_a_table_becomes_its_tests(lines: str, tests: list[str]) -> None:
-    assert [shown(table.tests) for table in resource(lines).tables] == tests
-
-
-def test_exceptions_have_no_defaults() -> None:
-    configured = resource('usb = {}\nexcept = [{ serial = ["", "A"] }, { attributes = { a = "1" } }]')
-    assert [shown(table.tests) for table in configured.excepts] == ['serial is "" or "A"', 'attributes.a is "1"']
-
-
-@pytest.mark.parametrize(
-    ("written", "tests"),
-    [
-        ('{ arch = ["aarch64", "x86*"] }', 'arch is "aarch64" or "x86*"'),
-        ('{ node_name = "n*" }', 'node_name is "n*"'),
-        ('{ path = "/dev/x" }', 'path is "/dev/x"'),
-        (
-            '{ dmi = { product_name = "P R75*" }, devicetree = { "chosen/a,b" = "c" } }',
-            'dmi.product_name is "P R75*" and devicetree.chosen/a,b is "c"',
-        ),
-    ],
-)
-def test_each_form_of_when_becomes_its_tests(written: str, tests: str) -> None:
-    assert shown(resource(f"usb = {{}}\nwhen = {written}").when) == tests
+@pytest.mark.parametrize("lines", TESTS)
+def test_each_key_of_a_table_becomes_its_tests(lines: str) -> None:
+    assert rule(resource(lines)) == TESTS[lines]
 
 
 def test_the_type_of_a_key_determines_its_matcher() -> None:
@@ -195,18 +189,6 @@ def test_only_the_configured_detectors_are_imported(tmp_path: Path) -> None:
     assert not modules & {"logging", "pathlib", "subprocess", "pyudev", "kubernetes"}
 
 
-def test_show_json_prints_the_values_and_their_files() -> None:
-    configuration = loaded(HEADER + '\nusb = { vendor = "0403" }\n[kubernetes]\nobserve = true')
-    (file,) = configuration.files
-    assert show_json(configuration) == {
-        "files": [file],
-        "hash": configuration.config.digest,
-        "resources": {NAME: {"usb": {"vendor": "0403"}}},
-        "kubernetes": {"observe": True},
-        "origins": {f'resources."{NAME}"': file, "kubernetes.observe": file},
-    }
-
-
 def test_the_hash_depends_only_on_the_values(tmp_path: Path) -> None:
     """Order, comments and file names do not change the hash."""
     one = '[resources."example.com/a"]\nusb = { vendor = "0529" }\nslots = 2\n'
@@ -230,6 +212,10 @@ def test_show_prints_each_value_with_its_file() -> None:
         *("", "[kubernetes]", f"observe = false  # {file}"),
         *("", f"{HEADER}  # {file}", "usb = [", '    { vendor = "0403" },', "    {},", "]", "slots = 2"),
     ]
+    shown = show_json(configuration)
+    assert shown["kubernetes"] == {"observe": False}
+    assert shown["resources"] == {NAME: {"usb": [{"vendor": "0403"}, {}], "slots": 2}}
+    assert shown["origins"] == {"kubernetes.observe": file, f'resources."{NAME}"': file}
     assert show(loaded("# nothing")) == "# nothing is configured\n"
 
 

@@ -49,23 +49,26 @@ class Child:
     """The file descriptor from which the result is read."""
     started: float
     """When the child was started, by time.monotonic()."""
-    max_blocked: float
-    """Seconds for which the child may be blocked."""
-    kill_at: float
-    """When to kill the child, by time.monotonic(). postpone_kill() adds the child's busy time."""
-    kill_at_latest: float
+    busy_until: float
     """When to kill the child even if it was busy all the time, by time.monotonic()."""
+    busy: float = 0.0
+    """Seconds for which the child was busy, when count_busy_time() was last called."""
     output: bytearray = field(default_factory=bytearray)
     """What the child has written so far: its result in JSON."""
+
+    @property
+    def kill_at(self) -> float:
+        """When to kill the child, by time.monotonic(). Until busy_until, busy time does not count."""
+        without_busy_time = self.started + max_blocked_of(self.resource)
+        return max(without_busy_time, min(without_busy_time + self.busy, self.busy_until))
 
     def is_late(self) -> bool:
         """Whether to kill the child now."""
         return self.kill_at <= time.monotonic()
 
-    def postpone_kill(self) -> None:
+    def count_busy_time(self) -> None:
         """Postpones kill_at by the time for which the child was busy."""
-        with_busy_time = self.started + self.max_blocked + busy_time(self.pid)
-        self.kill_at = min(with_busy_time, self.kill_at_latest)
+        self.busy = busy_time(self.pid)
 
     def finish(self, result_type: Any = Reading) -> Any:
         """Kills the child if it is still running. Returns its result, or Unknown if there is none.
@@ -81,8 +84,8 @@ class Child:
                 pass  # the child was killed while it wrote
         name = self.resource.detector
         if was_late:
-            was_blocked = self.kill_at < self.kill_at_latest
-            limit = self.max_blocked if was_blocked else self.kill_at_latest - self.started
+            was_busy = self.kill_at == self.busy_until
+            limit = MAX_BUSY if was_busy else max_blocked_of(self.resource)
             seconds = sum(_timeouts(self.resource)) or limit
             return Unknown(f"the detector {name} did not end within {round(seconds, 1):g} s", Cause.TIMEOUT)
         if status is not None and os.WIFSIGNALED(status):
@@ -151,18 +154,7 @@ def start_child(resource: Resource, read: Callable[[], object], *, explain: bool
         _be_child(read, resource, write_end, explain=explain)  # does not return
     os.close(write_end)
     os.set_blocking(read_end, False)
-    started = time.monotonic()
-    max_blocked = max_blocked_of(resource)
-    kill_at = started + max_blocked
-    return Child(
-        resource,
-        pid,
-        pipe=read_end,
-        started=started,
-        max_blocked=max_blocked,
-        kill_at=kill_at,
-        kill_at_latest=max(kill_at, busy_until),
-    )
+    return Child(resource, pid, pipe=read_end, started=time.monotonic(), busy_until=busy_until)
 
 
 def _be_child(read: Callable[[], object], resource: Resource, pipe: int, *, explain: bool) -> NoReturn:
@@ -224,7 +216,7 @@ def wait_for_any(running: Mapping[int, Child]) -> list[Child]:
             to_finish.append(child)
     for child in running.values():
         if child.is_late():
-            child.postpone_kill()
+            child.count_busy_time()
         if child.is_late() and child not in to_finish:
             to_finish.append(child)
     return to_finish

@@ -15,7 +15,7 @@ from capacityd.config.problems import EXAMPLE, Loaded, Problem, TomlTable, clean
 from capacityd.config.resource import resource_of
 from capacityd.model.quantity import name_problem
 from capacityd.schema.config import Config, Settings
-from capacityd.schema.toml_values import describe_toml_value, toml_key
+from capacityd.schema.toml_values import toml_key
 
 _MEANT_TO_OBSERVE = re.compile(r"\bobs[\w-]*[\"']?\s*=(?!\s*false\b)", re.IGNORECASE)
 """The key `observe`, perhaps misspelt, with a value that is not false."""
@@ -128,25 +128,24 @@ def _digest(origins: Mapping[str, Mapping[str, TomlTable]]) -> str:
 
 def _merge(document: TomlTable, merged: _Merged) -> None:
     """Adds a document's settings, resources and problems to the merged ones. parse() checks the values later."""
-    for name, value in document.values.items():
-        if name not in merged.origins:
+    for name in document.values:
+        if name == "resources":
+            resources = document.table_below(name, example=f"[{EXAMPLE}]")
+            if resources is None:
+                merged.complete = False  # the value may be meant to configure resources
+            else:
+                _merge_resources(resources, merged)
+        elif name in SETTINGS_TABLES:
+            settings = document.table_below(name, example=f"[{name}]")
+            if settings is not None:
+                origins = {key: settings.without_problems() for key in settings.values}
+                merged.origins[name] |= origins
+        else:
             merged.complete = False  # the key may be a misplaced resource
             if "/" in name:
                 document.report(name, f"a resource belongs in the table resources: [resources.{toml_key(name)}]")
             else:
                 document.report_unknown(name, ["resources", *SETTINGS_TABLES])
-        elif not isinstance(value, dict):
-            header = name
-            if name == "resources":
-                merged.complete = False  # the value may be meant to configure resources
-                header = EXAMPLE
-            document.report(name, f"must be a table such as [{header}]; got {describe_toml_value(value)}")
-        elif name == "resources":
-            _merge_resources(document.below(name), merged)
-        else:
-            settings = document.below(name)
-            for key in value:
-                merged.origins[name][key] = settings.without_problems()
     merged.problems += document.problems
 
 

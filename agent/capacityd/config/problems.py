@@ -89,17 +89,23 @@ class TomlTable:
         """The table below a key."""
         return replace(self, values=self.values[key], path=(*self.path, (key, 0)))
 
+    def table_below(self, key: str, example: str) -> TomlTable | None:
+        """The table below a key. Reports any other value, and returns None. example: a valid table, for messages."""
+        value = self.values[key]
+        if isinstance(value, dict):
+            return self.below(key)
+        self.report(key, f"must be a table such as {example}; got {describe_toml_value(value)}")
+        return None
+
     def tables_below(self, key: str, example: str) -> list[TomlTable]:
         """The tables below a key, whose value is one table or a list of tables. Reports any other value.
 
         example: a valid table, for messages.
         """
         value = self.values[key]
-        if isinstance(value, dict):
-            return [self.below(key)]
         if not isinstance(value, list):
-            self.report(key, f"must be a table such as {example}; got {describe_toml_value(value)}")
-            return []
+            table = self.table_below(key, example)
+            return [] if table is None else [table]
         if not value:
             self.report(key, f"must not be an empty list; write a table such as {example}")
         tables = []

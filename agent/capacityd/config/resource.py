@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from capacityd.config.keys import NAME_TABLES, RESOURCE_KEYS, is_resource_key
-from capacityd.config.problems import TomlTable
+from capacityd.config.problems import EXAMPLE, TomlTable
 from capacityd.config.tables import detector_tables, except_tables, setting_tables, when_tests
 from capacityd.detectors import detector_names, load_detector
 from capacityd.model.key import may_label
@@ -37,27 +37,21 @@ _OTHER_NAMES = {
 
 def resource_of(name: str, resources: TomlTable) -> Resource | None:
     """Parses a resource in the table "resources". Returns None if the resource is disabled or has a problem."""
-    value = resources.values[name]
-    is_list_of_tables = isinstance(value, list) and value and all(isinstance(item, dict) for item in value)
-    if is_list_of_tables:
-        resources.report(name, "must be one table: write the header in single brackets")
+    table = resources.table_below(name, example=f"[{EXAMPLE}]")
+    if table is None:
         return None
-    if not isinstance(value, dict):
-        resources.report(name, f"must be a table; got {describe_toml_value(value)}")
+    if table.values.get("enabled") is False:  # drops the resource, so its other keys are not checked
         return None
-    if value.get("enabled") is False:  # drops the resource, so its other keys are not checked
-        return None
-    table = resources.below(name)
-    detectors = [load_detector(key) for key in value if key in detector_names()]
+    detectors = [load_detector(key) for key in table.values if key in detector_names()]
     _check_keys(table, detectors)
     fields: dict[str, Any] = {}
     if len(detectors) == 1:
         fields |= _detector_fields(table, detectors[0])
     else:
         _report_detectors(table, detectors)
-    if "when" in value:
+    if "when" in table.values:
         fields["when"] = when_tests(table)
-    for key in value:
+    for key in table.values:
         if key in RESOURCE_KEYS and key not in _PARSED_BELOW:
             fields[key] = table.parse(key, RESOURCE_KEYS[key].type.parse)
     fields.pop("enabled", None)  # parsed only to report an invalid value

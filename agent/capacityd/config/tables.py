@@ -49,15 +49,13 @@ def setting_tables(resource: TomlTable, detector: ValueDetector) -> tuple[Table,
 
 def when_tests(resource: TomlTable) -> tuple[KeyMatcher, ...]:
     """The tests in a resource's "when"."""
-    value = resource.values["when"]
-    if not isinstance(value, dict):
-        resource.report("when", f'must be a table such as {{ arch = "aarch64" }}; got {describe_toml_value(value)}')
+    when = resource.table_below("when", example='{ arch = "aarch64" }')
+    if when is None:
         return ()
-    if not value:
+    if not when.values:
         resource.report("when", "must not be empty; leave it out if the resource applies to every machine")
-    when = resource.below("when")
     tests: list[KeyMatcher] = []
-    for key in value:
+    for key in when.values:
         when_key = WHEN_KEYS.get(key)
         if when_key is None:
             when.report_unknown(key, [*WHEN_KEYS])
@@ -108,13 +106,11 @@ def _tests_by_name(table: TomlTable, key: str, name_problem: Callable[[str], str
 
     name_problem: returns what is wrong with a name, or "".
     """
-    value = table.values[key]
-    if not isinstance(value, dict):
-        table.report(key, f'must be a table such as {{ NAME = "text" }}; got {describe_toml_value(value)}')
+    by_name = table.table_below(key, example='{ NAME = "text" }')
+    if by_name is None:
         return []
-    by_name = table.below(key)
     tests: list[KeyMatcher] = []
-    for name in value:
+    for name in by_name.values:
         problem = name_problem(name)
         if problem:
             by_name.report(name, by_name.where_it_belongs(name) or problem)

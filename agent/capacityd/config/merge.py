@@ -121,14 +121,14 @@ def _digest(origins: Mapping[str, Mapping[str, TomlTable]]) -> str:
     values = {}
     for table, origin_by_key in origins.items():
         if origin_by_key:
-            values[table] = {key: origin.values[key] for key, origin in origin_by_key.items()}
+            values[table] = {key: origin.content[key] for key, origin in origin_by_key.items()}
     canonical = json.dumps(values, sort_keys=True, separators=(",", ":"), default=str)  # str: for dates in TOML
     return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def _merge(document: TomlTable, merged: _Merged) -> None:
     """Adds a document's settings, resources and problems to the merged ones. parse() checks the values later."""
-    for name in document.values:
+    for name in document.content:
         if name == "resources":
             resources = document.table_below(name, example=f"[{EXAMPLE}]")
             if resources is None:
@@ -138,7 +138,7 @@ def _merge(document: TomlTable, merged: _Merged) -> None:
         elif name in SETTINGS_TABLES:
             settings = document.table_below(name, example=f"[{name}]")
             if settings is not None:
-                origins = {key: settings.without_problems() for key in settings.values}
+                origins = {key: settings.without_problems() for key in settings.content}
                 merged.origins[name] |= origins
         else:
             merged.complete = False  # the key may be a misplaced resource
@@ -151,7 +151,7 @@ def _merge(document: TomlTable, merged: _Merged) -> None:
 
 def _merge_resources(resources: TomlTable, merged: _Merged) -> None:
     """Adds a document's resources to the merged ones. resources: the table "resources"."""
-    for name in resources.values:
+    for name in resources.content:
         why_invalid = name_problem(name)
         if not why_invalid:
             merged.origins["resources"][name] = resources.without_problems()

@@ -66,7 +66,7 @@ class Problem:
 class TomlTable:
     """A table in a file, or the whole file. Collects the problems of the table and of all tables below it."""
 
-    values: Mapping[str, Any]
+    content: Mapping[str, Any]
     """Key -> TOML value."""
     file: str
     text: str = ""
@@ -87,11 +87,11 @@ class TomlTable:
 
     def below(self, key: str) -> TomlTable:
         """The table below a key."""
-        return replace(self, values=self.values[key], path=(*self.path, (key, 0)))
+        return replace(self, content=self.content[key], path=(*self.path, (key, 0)))
 
     def table_below(self, key: str, example: str) -> TomlTable | None:
         """The table below a key. Reports any other value, and returns None. example: a valid table, for messages."""
-        value = self.values[key]
+        value = self.content[key]
         if isinstance(value, dict):
             return self.below(key)
         self.report(key, f"must be a table such as {example}; got {describe_toml_value(value)}")
@@ -102,7 +102,7 @@ class TomlTable:
 
         example: a valid table, for messages.
         """
-        value = self.values[key]
+        value = self.content[key]
         if not isinstance(value, list):
             table = self.table_below(key, example)
             return [] if table is None else [table]
@@ -111,7 +111,7 @@ class TomlTable:
         tables = []
         for number, item in enumerate(value, 1):
             if isinstance(item, dict):
-                tables.append(replace(self, values=item, path=(*self.path, (key, number))))
+                tables.append(replace(self, content=item, path=(*self.path, (key, number))))
             else:
                 got = describe_toml_value(item)
                 self.report(key, f"table {number} of the list must be a table such as {example}; got {got}")
@@ -155,7 +155,7 @@ class TomlTable:
     def parse(self, key: str, parser: Callable[[object], _T]) -> _T | None:
         """Parses the value of a key. If the parser raises ValueError, collects a problem and returns None."""
         try:
-            return parser(self.values[key])
+            return parser(self.content[key])
         except ValueError as e:
             self.report(key, str(e))
             return None

@@ -40,18 +40,18 @@ def resource_of(name: str, resources: TomlTable) -> Resource | None:
     table = resources.table_below(name, example=f"[{EXAMPLE}]")
     if table is None:
         return None
-    if table.values.get("enabled") is False:  # drops the resource, so its other keys are not checked
+    if table.content.get("enabled") is False:  # drops the resource, so its other keys are not checked
         return None
-    detectors = [load_detector(key) for key in table.values if key in detector_names()]
+    detectors = [load_detector(key) for key in table.content if key in detector_names()]
     _check_keys(table, detectors)
     fields: dict[str, Any] = {}
     if len(detectors) == 1:
         fields |= _detector_fields(table, detectors[0])
     else:
         _report_detectors(table, detectors)
-    if "when" in table.values:
+    if "when" in table.content:
         fields["when"] = when_tests(table)
-    for key in table.values:
+    for key in table.content:
         if key in RESOURCE_KEYS and key not in _PARSED_BELOW:
             fields[key] = table.parse(key, RESOURCE_KEYS[key].type.parse)
     fields.pop("enabled", None)  # parsed only to report an invalid value
@@ -80,7 +80,7 @@ def _check_keys(table: TomlTable, detectors: Sequence[Detector]) -> None:
     for detector in detectors:
         keys = detector.keys if isinstance(detector, DeviceDetector) else detector.settings
         owners |= dict.fromkeys(keys, detector.name)
-    for key in table.values:
+    for key in table.content:
         if is_resource_key(key):
             continue
         if key in owners:
@@ -104,23 +104,23 @@ def _detector_fields(table: TomlTable, detector: Detector) -> dict[str, object]:
     """The fields of Resource that depend on the detector."""
     if isinstance(detector, ValueDetector):
         for key in _DEVICE_KEYS:
-            if key in table.values:
+            if key in table.content:
                 table.report(key, f"applies to devices only, and {detector.name} reads a number; leave it out")
         return {"tables": setting_tables(table, detector)}
     fields: dict[str, object] = {"tables": detector_tables(table, detector)}
-    if "except" in table.values:
+    if "except" in table.content:
         fields["excepts"] = except_tables(table, detector)
-    measure = table.values.get("measure", "count")
+    measure = table.content.get("measure", "count")
     if measure == "count":
         for key in ("unit", "fallback"):
-            if key in table.values:
+            if key in table.content:
                 table.report(key, f"a count has no {key}; leave it out, or set measure")
         return fields
     measure_type = _measure_type(table, detector)
     if measure_type is not None:
         fields["measure"] = measure
         fields["unit"] = _unit(table, measure_type)
-        if "fallback" in table.values:
+        if "fallback" in table.content:
             fields["fallback"] = table.parse("fallback", measure_type.amount)
     return fields
 
@@ -130,7 +130,7 @@ def _measure_type(table: TomlTable, detector: DeviceDetector) -> Amount | None:
 
     Reports an invalid measure, and returns None.
     """
-    measure = table.values["measure"]
+    measure = table.content["measure"]
     if not isinstance(measure, str):
         table.report("measure", f"must be text in quotes; got {describe_toml_value(measure)}")
         return None
@@ -153,13 +153,13 @@ def _measure_type(table: TomlTable, detector: DeviceDetector) -> Amount | None:
 
 def _unit(table: TomlTable, measure_type: Amount) -> str | None:
     """The unit of the quantity; None for a plain number. Reports a missing or invalid unit, and returns None."""
-    measure = table.values["measure"]
+    measure = table.content["measure"]
     units = UNITS[measure_type.dimension]
     if not units:
-        if "unit" in table.values:
+        if "unit" in table.content:
             table.report("unit", f"{measure} is a plain number without a unit; leave it out")
         return None
-    unit = table.values.get("unit")
+    unit = table.content.get("unit")
     if isinstance(unit, str) and unit in units:
         return unit
     if unit is None:

@@ -22,9 +22,9 @@ def detector_tables(resource: TomlTable, detector: DeviceDetector) -> tuple[Tabl
     """The tables of devices below the detector's name."""
     tables = []
     for table in resource.tables_below(detector.name, _example(detector)):
-        with_defaults = replace(table, values={**detector.defaults, **table.values})
+        with_defaults = replace(table, content={**detector.defaults, **table.content})
         tables.append(_device_table(with_defaults, detector))
-        if detector.find_in and SUBSYSTEM not in table.values:
+        if detector.find_in and SUBSYSTEM not in table.content:
             table.report(SUBSYSTEM, f"is required ({detector.keys[SUBSYSTEM].about})")
     return tuple(tables)
 
@@ -34,7 +34,7 @@ def except_tables(resource: TomlTable, detector: DeviceDetector) -> tuple[Table,
     tables = []
     for table in resource.tables_below("except", _example(detector)):
         tables.append(_device_table(table, detector))
-        is_empty = all(value == {} for value in table.values.values())  # attributes = {} is no test either
+        is_empty = all(value == {} for value in table.content.values())  # attributes = {} is no test either
         if is_empty:
             table.report("", "must not be empty: an empty table would exclude every device")
     return tuple(tables)
@@ -52,10 +52,10 @@ def when_tests(resource: TomlTable) -> tuple[KeyMatcher, ...]:
     when = resource.table_below("when", example='{ arch = "aarch64" }')
     if when is None:
         return ()
-    if not when.values:
+    if not when.content:
         resource.report("when", "must not be empty; leave it out if the resource applies to every machine")
     tests: list[KeyMatcher] = []
-    for key in when.values:
+    for key in when.content:
         when_key = WHEN_KEYS.get(key)
         if when_key is None:
             when.report_unknown(key, [*WHEN_KEYS])
@@ -75,7 +75,7 @@ def _example(detector: DeviceDetector) -> str:
 def _device_table(table: TomlTable, detector: DeviceDetector) -> Table:
     """Parses a table of devices. The tests keep the order of the keys, because matching ends at the first mismatch."""
     tests: list[KeyMatcher] = []
-    for key in table.values:
+    for key in table.content:
         if key in NAME_TABLES:
             tests += _tests_by_name(table, key, NAME_TABLES[key])
         elif key in detector.keys:
@@ -87,12 +87,12 @@ def _device_table(table: TomlTable, detector: DeviceDetector) -> Table:
 
 def _settings(table: TomlTable, detector: ValueDetector) -> dict[str, SettingValue]:
     """The values of all settings of the detector. Missing settings have their defaults."""
-    for key in table.values:
+    for key in table.content:
         if key not in detector.settings:
             table.report_unknown(key, [*detector.settings])
     settings: dict[str, SettingValue] = {}
     for key, setting in detector.settings.items():
-        if key in table.values:
+        if key in table.content:
             settings[key] = table.parse(key, setting.type.parse)
         elif setting.required:
             table.report(key, f"is required ({setting.about})")
@@ -110,7 +110,7 @@ def _tests_by_name(table: TomlTable, key: str, name_problem: Callable[[str], str
     if by_name is None:
         return []
     tests: list[KeyMatcher] = []
-    for name in by_name.values:
+    for name in by_name.content:
         problem = name_problem(name)
         if problem:
             by_name.report(name, by_name.where_it_belongs(name) or problem)
@@ -127,7 +127,7 @@ def _test(table: TomlTable, key: str, kind: Kind, *, prefix: str = "") -> list[K
     matchers = table.parse(key, kind.parse)
     if matchers is None:
         return []
-    value = table.values[key]
+    value = table.content[key]
     items = value if isinstance(value, list) else [value]
     to_text = str if isinstance(kind, Amount) else describe_toml_value  # an amount is shown without quotes
     return [KeyMatcher(f"{prefix}{key}", matchers, text=OR.join(map(to_text, items)))]

@@ -26,23 +26,38 @@ _MAX_LENGTH = 1000
 _POSITION = re.compile(r"\s*\(at (?:line (?P<line>[0-9]+), column (?P<column>[0-9]+)|end of document)\)$")
 """The position at the end of the parser's message. The text before it may quote the file."""
 _TEXT_OR_COMMENT = re.compile(
-    r'''"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?'{3,5}|"(?:\\[^\n]|[^"\\\n])*"|'[^'\n]*'|\#[^\n]*''', re.DOTALL
+    r'''
+    """(?:\\.|[^\\])*?"{3,5}        # text in three double quotes
+    | \'\'\'.*?'{3,5}                # text in three single quotes
+    | "(?:\\[^\n]|[^"\\\n])*"       # text in double quotes
+    | '[^'\n]*'                      # text in single quotes
+    | \#[^\n]*                       # a comment
+    ''',
+    re.DOTALL | re.VERBOSE,
 )
-"""Text in quotes of any kind, or a comment."""
 _KEY = r"""(?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+)"""
 _MISTAKES = (
+    # [resources.example.com/x]
     (r"\[\s*resources\s*\.\s*([^\"'\s\]]+)", r"(/[^\"'./\]\s]+)", 'the name must be in quotes: [resources."{}{}"]'),
+    # example.com/x = 1
     (r"^\s*([\w.-]+)", r"(/[\w./-]+)\s*=", 'the name must be in quotes: "{}{}"'),
+    # slots: 4
     (rf"({_KEY})\s*", ":", 'write "=" after {}, not ":"'),
+    # { vendor = "0529", }
     (r",\s*", r"\s*\}", "remove the comma before }}"),
+    # [ [resources."example.com/x"] ]
     (r"^\s*\[\s+", r"\[", "write [[ without a space"),
+    # slots =
     (rf"^\s*({_KEY})\s*=\s*", r"(?:#.*)?(?:\n|$)", "write a value after {} ="),
-    # A number with leading zeros.
+    # slots = 0070
     (r"\b(quantity|slots|reserve|fallback|expect)\s*=\s*0", r"0*([0-9]+)\s*(?:[,\]}#\n]|$)", "write {} = {}"),
+    # slots = 4 // seats
     (r"(?:^|\s)", r"(?://|/\*|;\s*\S)", "a comment starts with #"),
+    # slots = 4;
     ("", r";\s*(?:\n|$)", "remove the semicolon"),
+    # { "resources": {} }
     (r"^", r"\{\s*(?:\"|\n|$)", "a line starts with a key or a [table]; JSON is not valid"),
-    # A backslash before a character that begins no escape, or an escape without its hexadecimal digits.
+    # "C:\lic": a backslash that begins no escape
     (r'"(?:[^"\\]|\\.)*\\[^btnfr"\\]', "", r"write \\ for a backslash, or put the text in single quotes"),
 )
 """Each mistake: a regular expression for the text directly before the position, another for the text directly after the

@@ -118,7 +118,7 @@ def test_the_commented_configuration_has_every_key_that_is_not_a_detectors() -> 
     text = re.sub(r"^#(?=[^ :])", "", (ROOT / "conf/capacityd.toml").read_text(), flags=re.MULTILINE)
     configured = loaded(text)
     assert configured.require()
-    written = {key for name, origin in configured.origins["resources"].items() for key in origin.values[name]}
+    written = {key for name, origin in configured.origins["resources"].items() for key in origin.content[name]}
     assert written >= RESOURCE_KEYS.keys() - {"enabled"}
     assert "\nenabled = " in text
     for table, keys in SETTINGS_TABLES.items():

@@ -86,10 +86,10 @@ def show(loaded: Loaded) -> str:
         if origins and table != "resources":
             lines += ["", f"[{table}]"]
             for key, origin in origins.items():
-                lines.append(f"{_pair(key, origin.values[key])}  # {printable(origin.file)}")
+                lines.append(f"{_pair(key, origin.content[key])}  # {printable(origin.file)}")
     for name, origin in loaded.origins["resources"].items():
         lines += ["", f"[resources.{toml_key(name)}]  # {printable(origin.file)}"]
-        lines += [_pair(key, value) for key, value in origin.values[name].items()]
+        lines += [_pair(key, value) for key, value in origin.content[name].items()]
     if not lines:
         return "# nothing is configured\n"
     hash_line = f"# hash {loaded.config.digest} (the annotation {CONFIGURATION_ANNOTATION} on the Node)"
@@ -103,7 +103,7 @@ def show_json(loaded: Loaded) -> dict[str, object]:
     files: dict[str, str] = {}
     for table, origins in loaded.origins.items():
         for key, origin in origins.items():
-            values.setdefault(table, {})[key] = origin.values[key]
+            values.setdefault(table, {})[key] = origin.content[key]
             files[f"{table}.{toml_key(key)}"] = origin.file
     return {"files": list(loaded.files), "hash": loaded.config.digest, **values, "origins": files}
 

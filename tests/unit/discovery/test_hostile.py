@@ -1,9 +1,13 @@
-"""Hardware that reports nonsense, fails or disappears causes no crash, no unsafe output and no smaller quantity."""
+"""Hardware that reports nonsense, fails or disappears causes no crash, no unsafe output and no smaller quantity.
+
+No text from a file or a property of a device appears in a reading of a pass.
+"""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import pytest
@@ -12,8 +16,9 @@ from hypothesis import strategies as st
 
 from capacityd.discovery.reader import read_resource
 from capacityd.host.recording.replay import RecordedHost
+from capacityd.model.codec import encode_variant
 from capacityd.model.errors import Cause
-from capacityd.model.reading import Absent, Quantity, Reading, Unknown
+from capacityd.model.reading import Absent, Quantity, Reading, Unknown, without_details
 from capacityd.schema.config import Resource
 from tests.support.machines import errors, merge
 from tests.support.readings import outcome, resource, table
@@ -84,12 +89,11 @@ def test_a_device_that_disappears_counts_completely_or_not_at_all(wanted: Resour
     (device,) = (path for path in DEVICES if path.endswith(gone))
     before, later = RecordedHost(WORLD), RecordedHost(_without(device))
     expected = [outcome(read_resource(wanted, host, "node")) for host in (before, later)]
-    counting = _Disappearing(before, before, 0)
-    read_resource(wanted, counting, "node")
-    calls = -counting.left
-    for after in range(calls):
-        reading = read_resource(wanted, _Disappearing(before, later, after), "node")
-        assert outcome(reading) in expected, (after, reading)
+    host = _Disappearing(before, before, calls_before=0)
+    read_resource(wanted, host, "node")
+    for calls_before in range(host.calls):
+        reading = read_resource(wanted, _Disappearing(before, later, calls_before), "node")
+        assert outcome(reading) in expected, (calls_before, reading)
 
 
 def test_a_device_link_to_nowhere_is_unknown() -> None:
@@ -116,19 +120,45 @@ def test_no_fallback_is_suggested_for_a_device_that_has_disappeared(fallback: in
     assert reading == Unknown("9-9: /sys/bus/usb/devices/9-9 is a dangling link", Cause.UNREADABLE)
 
 
+MARKER = "sEcReT7MaRkEr"
+
+
+def public(wanted: Resource, host: RecordedHost) -> str:
+    """The parts of a reading that leave the detector's process, and appear on the Node or in `status`."""
+    reading = read_resource(wanted, host, "node")
+    return json.dumps([encode_variant(reading), encode_variant(without_details(reading))])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wanted", RESOURCES, ids=range(len(RESOURCES)))
+@pytest.mark.parametrize("content", [MARKER, f"4 {MARKER}", f"{MARKER}\n{MARKER}", f"\x1b{MARKER}"])
+def test_no_file_is_quoted(wanted: Resource, content: str) -> None:
+    for path in (file for file in FILES if not file.endswith("/bonding/slaves")):  # contains names of interfaces
+        assert MARKER not in public(wanted, RecordedHost(_with_files({path: content}))), path
+
+
+@pytest.mark.parametrize("wanted", RESOURCES, ids=range(len(RESOURCES)))
+def test_no_property_is_quoted(wanted: Resource) -> None:
+    names = ("ID_SERIAL_SHORT", "ID_WWN", "DEVLINKS", "TAGS", "ID_MODEL")
+    properties = {device: dict.fromkeys(names, MARKER) for device in DEVICES}
+    assert MARKER not in public(wanted, RecordedHost(merge(WORLD, {"properties": properties})))
+
+
 class _Disappearing:
     """A test double of a host that loses a device after some calls."""
 
-    def __init__(self, before: RecordedHost, later: RecordedHost, after: int) -> None:
-        self._before, self._later, self.left = before, later, after
+    def __init__(self, before: RecordedHost, later: RecordedHost, calls_before: int) -> None:
+        self._before, self._later, self._calls_before = before, later, calls_before
+        self.calls = 0
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        self.left -= 1
-        answer: Callable[..., Any] = getattr(self._before if self.left >= 0 else self._later, name)
+        self.calls += 1
+        host = self._before if self.calls <= self._calls_before else self._later
+        answer: Callable[..., Any] = getattr(host, name)
         return answer
 
 
-def _with_files(contents: Mapping[str, str], missing: Sequence[str]) -> dict[str, Any]:
+def _with_files(contents: Mapping[str, str], missing: Collection[str] = ()) -> dict[str, Any]:
     """The machine with other contents of some files, and without some files."""
     files = {**WORLD["files"], **contents}
     return {**WORLD, "files": {path: text for path, text in files.items() if path not in missing}}

@@ -10,7 +10,6 @@ import json
 import re
 import sys
 import unicodedata
-from dataclasses import dataclass
 from typing import Any
 
 from capacityd.config.line_numbers import earlier_line
@@ -110,7 +109,7 @@ def _syntax_error(message: str, text: str) -> ConfigError:
     else:
         unclosed = _unclosed(text)
         last_line = len(text.rstrip("\n").split("\n"))
-        line = last_line if unclosed is None else unclosed.line
+        line = last_line if unclosed is None else _line_at(text, unclosed)
         place = "end of the file"
         before_in_line = rows[-1]
         before = text
@@ -171,15 +170,17 @@ def _missing_separator(before: str, after: str, line: int) -> str:
     unclosed = _unclosed(before)
     if unclosed is None:
         return ""
+    opening = before[unclosed]
+    opening_line = _line_at(before, unclosed)
     is_end_of_line = not after.strip()
-    if unclosed.character == "{" and is_end_of_line:
+    if opening == "{" and is_end_of_line:
         return "the table in braces must end with } in the same line"
     next_key = _NEXT_KEY.match(after)
-    if unclosed.character == "{" and next_key:
+    if opening == "{" and next_key:
         return f"write a comma before {next_key[1]}"
-    if unclosed.character == "[" and (is_end_of_line or unclosed.line < line):
-        return f"a comma or the closing ] of line {unclosed.line} is missing"
-    is_quote = unclosed.character in "\"'"
+    if opening == "[" and (is_end_of_line or opening_line < line):
+        return f"a comma or the closing ] of line {opening_line} is missing"
+    is_quote = opening in "\"'"
     return "the closing quote is missing" if is_quote and is_end_of_line else ""
 
 
@@ -197,25 +198,19 @@ def _second(text: str, line: int) -> str:
     return f"line {earlier} has the same table or key: remove one of the two, or join them" if earlier else ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Unclosed:
-    """A quote, [ or { that is not closed."""
-
-    character: str
-    line: int
-
-
-def _unclosed(text: str) -> _Unclosed | None:
-    """The innermost unclosed quote, [ or {; None if everything is closed."""
-    opened: list[_Unclosed] = []
-    # Remove complete texts and comments, but keep their line ends: the lines are counted below.
-    rest = _TEXT_OR_COMMENT.sub(lambda match: "\n" * match[0].count("\n"), text)
-    for line, row in enumerate(rest.split("\n"), 1):
-        for character in re.findall(r"""["'\[\]{}]""", row):
-            if character in "\"'":  # complete texts were removed, so this quote is not closed
-                return _Unclosed(character, line)
-            if character in "[{":
-                opened.append(_Unclosed(character, line))
-            elif opened:
-                opened.pop()
+def _unclosed(text: str) -> int | None:
+    """The position of the innermost unclosed quote, [ or {; None if everything is closed."""
+    opened: list[int] = []
+    without_texts = _TEXT_OR_COMMENT.sub(lambda match: " " * len(match[0]), text)
+    for match in re.finditer(r"""["'\[\]{}]""", without_texts):
+        if match[0] in "\"'":  # complete texts were removed, so this quote is not closed
+            return match.start()
+        if match[0] in "[{":
+            opened.append(match.start())
+        elif opened:
+            opened.pop()
     return opened[-1] if opened else None
+
+
+def _line_at(text: str, position: int) -> int:
+    return text.count("\n", 0, position) + 1

@@ -68,7 +68,8 @@ def resource_of(name: str, resources: TomlTable) -> Resource | None:
 def _check_countable(resource: Resource, detector: Detector, table: TomlTable) -> None:
     """Reports a quantity that Kubernetes can't count, if the configuration alone decides the quantity."""
     if isinstance(detector, ValueDetector) and detector.computed is not None:
-        quantity = resource.quantity_of([detector.computed(one.settings) for one in resource.tables])
+        numbers = [detector.computed(parsed.settings) for parsed in resource.tables]
+        quantity = resource.quantity_of(numbers)
         if not countable(quantity):
             why = f"the quantity is {quantity}, more than Kubernetes can count; write a smaller one"
             table.report(detector.name, why)

@@ -13,15 +13,7 @@ from capacityd.discovery.child import MAX_MEMORY
 from capacityd.discovery.matcher import Candidate, MatchResult, describe_value
 from capacityd.model.errors import Cause, HostError, NotRecorded
 from capacityd.model.host import Host
-from capacityd.model.reading import (
-    Absent,
-    Compared,
-    Explanation,
-    Reading,
-    Rejection,
-    Undetermined,
-    Unknown,
-)
+from capacityd.model.reading import Absent, Compared, Explanation, Reading, Rejection, Undetermined, Unknown
 from capacityd.schema.config import Resource
 from capacityd.schema.device import DeviceDetector
 from capacityd.schema.matchers import GlobMatcher, KeyMatcher, Value

@@ -117,7 +117,7 @@ def match_all(tests: Sequence[KeyMatcher], read: Callable[[str], Value]) -> Matc
 
 def _match_any(tables: Sequence[Table], read: Callable[[str], Value]) -> MatchResult:
     """Whether at least one table matches."""
-    mismatches: dict[tuple[KeyMatcher, Value], None] = {}  # without duplicates, for several tables with one default
+    mismatches: dict[tuple[KeyMatcher, Value], None] = {}  # lists a default only once, although all tables test it
     first_unknown: MatchResult | None = None
     for table in tables:
         result = match_all(table.tests, read)

@@ -158,7 +158,8 @@ def _in_unit(test: KeyMatcher, value: int, *, units: Mapping[str, int]) -> str:
 
 def _advice(resource: Resource, error: HostError, *, unreadable_key: str) -> str:
     """How to fix an error. unreadable_key: the key that failed; "" if the detector or the measure failed."""
-    if advice := _errno_advice(error):
+    advice = _errno_advice(error)
+    if advice:
         return advice
     if error.cause is Cause.NOT_TRUSTED:
         return f"do what the message says at its end; {_SERVICE_RETRIES}"

@@ -64,8 +64,9 @@ def _read_values(resource: Resource, detector: ValueDetector, host: Host) -> Rea
     """The quantity of the numbers that the tables name; Absent if the machine lacks all numbers. Raises HostError."""
     numbers = [detector.read(host, table.settings) for table in resource.tables]
     contributions = [number for number in numbers if isinstance(number, Contribution)]
+    absent = [number for number in numbers if isinstance(number, Absent)]
     if not contributions:
-        return next(number for number in numbers if isinstance(number, Absent))
+        return absent[0]
     shares = [int(contribution.amount) for contribution in contributions]  # a ValueDetector reads whole numbers
     return _quantity(resource, contributions, shares)
 

@@ -69,7 +69,9 @@ def _existing(host: Host, paths: Iterable[str]) -> tuple[str, ...]:
             continue
         if exists:
             existing.append(path)
-        elif advice := host.sandbox_advice([path]):  # the service's sandbox may hide the path
+            continue
+        advice = host.sandbox_advice([path])
+        if advice:  # the service's sandbox may hide the path
             first_error = first_error or HostError(f"{path} may exist{advice}")
     if first_error and not existing:
         raise first_error

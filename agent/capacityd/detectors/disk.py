@@ -178,7 +178,7 @@ DETECTOR = DeviceDetector(
         "type": DeviceKey(
             Choice(("nvme", "ssd", "hdd", "pmem")),
             _type,
-            "nvme, ssd, hdd or pmem (a namespace of an NVDIMM); virtual disks and USB sticks often report hdd",
+            "nvme, ssd, hdd or pmem (a namespace of an NVDIMM); virtual disks, USB sticks and RAID often report hdd",
         ),
         "transport": DeviceKey(
             Text(),

@@ -94,9 +94,16 @@ def ip(*arguments: str) -> Sequence[Json]:
         if _INTERRUPTED not in err:
             # The name of an interface may have any bytes but "/" and white space. ip may print nothing for an empty
             # list, and {} for an object that a filter leaves out.
-            objects = json.loads(out.decode("utf-8", "surrogateescape") or "[]", strict=False)
+            text = out.decode("utf-8", "surrogateescape") or "[]"
+            objects = json.loads(text, strict=False, object_pairs_hook=_first_values)
             return [printed for printed in objects if printed]
     raise HostError(f"they changed during {_ATTEMPTS} attempts")
+
+
+def _first_values(pairs: Sequence[tuple[str, Any]]) -> Json:
+    """A JSON object with the first value of each key. ip prints the destination of a route, and then the destination of
+    the route's encapsulation with the same key."""
+    return dict(reversed(pairs))
 
 
 @contextmanager

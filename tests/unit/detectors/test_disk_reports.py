@@ -18,6 +18,7 @@ VIRTIO = "/sys/devices/pci0000:00/0000:00:05.0/virtio1"
 CONTROLLER = "/sys/devices/pci0000:5e/0000:5e:00.{0}/nvme/nvme{0}"
 IDRAC = "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-14/1-14.1/1-14.1:1.0/host9/target9:0:0/9:0:0:0"
 READER = "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-4/1-4:1.0/host6/target6:0:0/6:0:0:{0}"
+ENCLOSURE = "/sys/devices/pci0000:00/0000:00:14.0/usb2/2-{0}/2-{0}:1.0/host{0}/target{0}:0:0/{0}:0:0:0"
 DVD = "/sys/devices/pci0000:00/0000:00:17.0/ata6/host5/target5:0:0/5:0:0:0"
 MIB = 2**20
 TB = 10**12
@@ -61,6 +62,13 @@ BEHIND_RAID = scsi_disks(
     of_device={"wwid": "eui.00193c0000000000", "model": "DISK_6_0"},
     properties={"ID_SCSI_SERIAL": "00193c"},
 )
+# The first disks in two USB enclosures of one kind.
+ENCLOSURES = scsi_disks(
+    ENCLOSURE,
+    *(TB, TB),
+    of_device={"model": "Generic DISK00"},
+    properties={"ID_SERIAL_SHORT": "0123456789ABCDEF"},
+)
 # Two paths to a Fibre Channel disk, and the device that multipathd makes of them.
 MPATH = [
     disk("sdy", FC.format(2), TB, number="65:128", holders=["dm-8"]),
@@ -94,6 +102,7 @@ HARDWARE = {  # the machine's block devices, and the disks that count
     "no-medium": ([disk("sdb", IDRAC, 0, removable=True)], ""),
     "no-ids": (VMWARE, "sda sdb sdc"),
     "card-reader": (scsi_disks(READER, 0, 0, 0, 0), ""),
+    "enclosures": (ENCLOSURES, "sda sdb"),
     "dvd": ([disk("sr0", DVD, 8 * 10**9, number="11:0", removable=True)], ""),
     "twelve": ([namespace(n, 1, f"eui.00{n}") for n in range(12)], " ".join(sorted(f"nvme{n}n1" for n in range(12)))),
 }
@@ -130,6 +139,8 @@ DASDS = [  # the second one is not formatted, so it has no size
     for n, (letter, size) in enumerate((("a", 7 * 10**9), ("b", 0)))
 ]
 SEED = disk("vdb", VIRTIO, MIB, bus="virtio", number="252:16")
+BY_UDEV = disk("sda", RAID, of_device={"model": "QEMU HARDDISK   "}, properties={"ID_MODEL": "QEMU_HARDDISK"})
+HUGE = disk("sdb", ENCLOSURE.format(1), 130 * 10**15, number="8:16")
 LOCKED = disk("sdb", RAID.replace("2:0:0", "2:1:0"), number="8:16", of_disk={"ro": "1"})
 VOLUME = nvme(model="MSFT NVMe Accelerator v1.0", serial="SN: 000001", wwid=None)
 LOCAL = {"model": "Microsoft NVMe Direct Disk v2", "serial": "9ff12d3d953a00000001"}
@@ -148,6 +159,8 @@ SELECTED = {  # the machine's block devices, the keys of a table, and the disks 
     ),
     "lvm": ([disk("sda", RAID, partitions=["sda1"]), stacked("dm-0", ["sda1"], dm=("vg-osd", "LVM-x"))], {}, "sda"),
     "xen": ([XEN], {}, "xvda"),
+    "model": ([BY_UDEV], {"model": "QEMU HARDDISK", "properties.ID_MODEL": "QEMU_HARDDISK"}, "sda"),
+    "130-pb": ([NAA, HUGE], {"size": "<1PB"}, "sda"),
     "by-wwn": ([NAA, LOCKED, XEN], {"wwn": "0x5000C500947F6DD7"}, "sda"),
     "no-wwn": ([NAA, XEN], {"wwn": "*"}, "sda"),
     "raid-volume": ([NAA, LOCKED], {"vendor": "BROADCOM", "model": "MR9560*", "transport": "scsi"}, "sda"),

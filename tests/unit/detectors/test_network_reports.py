@@ -246,10 +246,11 @@ ADDRESSES = {
         ["ens9", "ipv6", "fd00::31", 64, "global", False],  # the only address of its interface
         ["thunderbolt0", "ipv4", "169.254.205.206", 16, "link", False],
         ["nodelocaldns", "ipv4", "169.254.25.10", 32, "global", False],
+        ["lo", "ipv4", "10.1.1.6", 32, "global", False],  # of a machine that routes with BGP
         ["kube-ipvs0", "ipv4", "10.233.0.1", 32, "global", False],
     ]
 }
-INTERFACES = [nic(name) for name in ("ens9", "thunderbolt0", "nodelocaldns", "kube-ipvs0")]
+INTERFACES = [nic(name) for name in ("lo", "ens9", "thunderbolt0", "nodelocaldns", "kube-ipvs0")]
 ADDRESSED = machine(TWO, *INTERFACES, routes("eth0"), ADDRESSES)
 
 
@@ -257,6 +258,7 @@ ADDRESSED = machine(TWO, *INTERFACES, routes("eth0"), ADDRESSES)
     ("keys", "names"),
     [
         ({"interface": "ens9"}, ["ens9 fd00::31/64"]),
+        ({"interface": "lo"}, ["lo 10.1.1.6/32"]),
         ({"address": "::ffff:192.0.2.7"}, ["eth0 192.0.2.7/24"]),
         ({"address": "::ffff:192.0.2.0/120"}, ["eth0 192.0.2.7/24", "eth0 192.0.2.100/32"]),
         ({"address": "::/0"}, ["ens9 fd00::31/64"]),

@@ -17,6 +17,8 @@ ADVICE = {  # the page, and texts that it must contain
     "several clusters": ("docs/monitoring.md", "`--context` becomes a label"),
     "tags of managed node groups": ("docs/pods.md", "eks:DescribeNodegroup"),
     "a program that uses libusb": ("docs/hardware.md", "libusb takes a device from its driver"),
+    "an SSD behind a RAID controller": ("docs/reference.md", "USB sticks and RAID often report hdd"),
+    "an F2FS on several disks": ("docs/hardware.md", "as a further disk of an F2FS"),
     "a 32-bit program in the sandbox": ("docs/files-and-programs.md", "`SystemCallArchitectures=native x86`"),
     "a certificate in kubelet.conf": ("docs/troubleshooting.md", "kubelet-client-current.pem"),
 }

@@ -56,9 +56,11 @@ def test_default_routes_of_a_real_kernel_give_all_their_interfaces() -> None:
     interfaces = {
         "routes()": [],
         'routes("route add unreachable default metric 9999", "route add unreachable ::/0 metric 9999")': [],
+        'routes("route add local default dev lo metric 9998")': [],
         'routes("route add default via 192.0.2.1 dev v2 table 77", "route add 10.0.0.0/8 via 192.0.2.1")': [],
         'routes("route add default via 192.0.1.1", undo=["route del default"])': ["v1"],
         f'routes({two}, undo=["route del default"])': ["v0", "v1"],
+        'routes("route add default encap ip dst 192.0.2.9 via 192.0.0.1", undo=["route del default"])': ["v0"],
         'routes("route add ::/0 via 2001:db8::1 dev v1", undo=["route del ::/0 dev v1"])': ["v1"],
         f'{many}; routes("route add default via 192.0.2.1 metric 5", "route add default via 192.0.2.1 metric 6")': [
             "v2"

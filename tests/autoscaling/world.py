@@ -13,7 +13,7 @@ from tests.cluster.credentials import node_user
 from tests.cluster.docs import Shell
 from tests.cluster.kubelet import Kubelet, kubelet
 from tests.cluster.processes import PATIENCE, Daemon, wait_until
-from tests.cluster.service import service
+from tests.cluster.service import service_on_machine
 from tests.support.tour import MACHINE
 
 
@@ -67,11 +67,11 @@ class KarpenterWorld:
     def _publish(self) -> None:
         node = self._kubelets[-1]
         recording = json.loads(MACHINE.read_text())
-        with service(self._cluster, recording, node=node.name, around=node.inside([])) as s:
+        with service_on_machine(self._cluster, recording, kubelet=node) as service:
             # No token names a Node of Karpenter.
-            self._cluster.kubeconfig(node_user(node.name), s.kubeconfig, credentials="certificate")
-            s.config = self._shell.config
-            s.cli("apply", "--kubeconfig", str(s.kubeconfig), status=0)
+            self._cluster.kubeconfig(node_user(node.name), service.kubeconfig, credentials="certificate")
+            service.config = self._shell.config
+            service.cli("apply", "--kubeconfig", str(service.kubeconfig), status=0)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import psutil
 from capacityd.service.schedule import DEBOUNCE
 from tests.bench.figure import Figure
 from tests.cluster.controlplane import Cluster, control_plane
-from tests.cluster.service import service, watchers
+from tests.cluster.service import service_on_machine, watchers
 
 RESOURCES = 5
 ROUNDS = 10
@@ -59,25 +59,25 @@ def figures() -> list[Figure]:
 
 
 def _round(cluster: Cluster) -> _Round:
-    with service(cluster) as s:
+    with service_on_machine(cluster) as service:
         names = [f"example.com/r{number}" for number in range(RESOURCES)]
-        s.configure("".join(f'[resources."{n}"]\nusb = {{ serial = "S{i}" }}\n' for i, n in enumerate(names)))
-        s.start()
-        s.requests()
+        service.configure("".join(f'[resources."{n}"]\nusb = {{ serial = "S{i}" }}\n' for i, n in enumerate(names)))
+        service.start()
+        service.requests()
         taken = []
         for number, name in enumerate(names):
-            passes = s.passes()
-            s.machine.plug(f"{1 + number // 8}-{1 + number % 8}", serial=f"S{number}")
+            passes = service.passes()
+            service.machine.plug(f"{1 + number // 8}-{1 + number % 8}", serial=f"S{number}")
             accepted = time.time()
-            s.wait_capacity("1", name)
-            s.wait_passes(1, passes)
-            (written,) = [r.answered for r in s.requests() if r.verb == "patch"]
+            service.wait_capacity("1", name)
+            service.wait_passes(1, passes)
+            (written,) = [r.answered for r in service.requests() if r.verb == "patch"]
             taken.append(written - accepted)
-        assert s.process is not None
-        (watcher,) = watchers(s.process.pid)
-        ended = psutil.Process(s.process.pid).cpu_times()
-        processor = (ended.children_user + ended.children_system) / s.passes()
-        return _Round(taken, processor, _memory(s.process.pid), _memory(watcher))
+        assert service.process is not None
+        (watcher,) = watchers(service.process.pid)
+        ended = psutil.Process(service.process.pid).cpu_times()
+        processor = (ended.children_user + ended.children_system) / service.passes()
+        return _Round(taken, processor, _memory(service.process.pid), _memory(watcher))
 
 
 def _memory(process: int) -> float:

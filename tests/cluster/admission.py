@@ -1,4 +1,4 @@
-"""Admission policies, by which the API server changes or denies writes to the status of Nodes."""
+"""Admission policies that deny writes to the status of Nodes, and dry runs of such writes."""
 
 from __future__ import annotations
 
@@ -8,29 +8,6 @@ from tests.cluster.credentials import node_user, token_of
 
 _API = "/apis/admissionregistration.k8s.io/v1"
 _RULE = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["nodes/status"]}
-
-
-def create_policy(cluster: Cluster, name: str, when: str, operations: str) -> None:
-    """Creates a policy that changes writes. when: which writes. operations: JSONPatch operations. Both are in CEL."""
-    spec = {
-        "failurePolicy": "Fail",
-        "reinvocationPolicy": "Never",
-        "matchConstraints": {"resourceRules": [_RULE]},
-        "matchConditions": [{"name": "when", "expression": when}],
-        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": operations}}],
-    }
-    cluster.admin.create(f"{_API}/mutatingadmissionpolicies", {"metadata": {"name": name}, "spec": spec})
-    binding = {"metadata": {"name": name}, "spec": {"policyName": name}}
-    cluster.admin.create(f"{_API}/mutatingadmissionpolicybindings", binding)
-
-
-def delete_policy(cluster: Cluster, name: str) -> None:
-    cluster.admin.delete(f"{_API}/mutatingadmissionpolicybindings/{name}")
-
-
-def removal_of(key: str, name: str) -> str:
-    """The operations that remove an extended resource from "capacity" or "allocatable"."""
-    return f'[JSONPatch{{op: "remove", path: "/status/{key}/" + jsonpatch.escapeKey("{name}")}}]'
 
 
 def try_to_write(cluster: Cluster, node: str, status: dict[str, object]) -> dict[str, dict[str, str]]:

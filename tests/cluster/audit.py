@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -33,25 +32,7 @@ class Request:
     user: str
     user_agent: str
     body: Any
-    received: float  # seconds since the epoch
-    answered: float
-
-
-@dataclass(frozen=True, slots=True)
-class Requests:
-    """The matching requests since a position in the log. Each call reads the log again."""
-
-    _audit: Audit
-    _position: int
-    _user: str | None
-    _user_agent: str | None
-
-    def all(self) -> list[Request]:
-        return [
-            request
-            for request in self._audit.since(self._position)
-            if self._user in (None, request.user) and (self._user_agent or "") in request.user_agent
-        ]
+    answered: float  # seconds since the epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +57,12 @@ class Audit:
 
         return wait_until(written, PATIENCE, "the audit log is written")
 
-    @contextmanager
-    def requests(self, user: str | None = None, user_agent: str | None = None) -> Iterator[Requests]:
-        """The requests from now on by this user and with this text in their User-Agent."""
-        yield Requests(self, self.mark(), user, user_agent)
+    def since(self, position: int, user: str = "") -> list[Request]:
+        """The requests answered since this position, in the order of the answers, without watches that still run.
 
-    def since(self, position: int) -> list[Request]:
-        """All requests answered since this position, in the order of the answers, without watches that still run."""
-        return self.between(position, self.mark())
+        user: who made the requests. "": anyone.
+        """
+        return [request for request in self.between(position, self.mark()) if user in ("", request.user)]
 
     def between(self, position: int, end: int) -> list[Request]:
         """All requests answered between two positions. Two adjacent ranges have no request in common, and miss none."""
@@ -107,7 +86,6 @@ def _request(entry: Any) -> Request:
         user=entry["user"]["username"],
         user_agent=entry.get("userAgent", ""),
         body=entry.get("requestObject"),
-        received=_moment(entry["requestReceivedTimestamp"]),
         answered=_moment(entry["stageTimestamp"]),
     )
 

@@ -1,7 +1,7 @@
 """Fixtures for the control plane, whose programs are built at first use (binaries.py, releases.py).
 
 --kubernetes and --kubelet choose versions (default: the pinned version). A test marked since(FEATURE) runs only on
-versions that have the feature, a test marked before(FEATURE) only on older ones (tests/cluster/versions.md).
+versions that have the feature (tests/cluster/versions.md).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from tests.cluster.kubelet import Kubelet
 from tests.cluster.kubelet import kubelet as kubelet_of
 from tests.cluster.proxy import Proxy, fault_proxy
 from tests.cluster.releases import programs, release
-from tests.cluster.service import Service, service
-from tests.cluster.versions import fits
+from tests.cluster.service import Service, service_on_machine
+from tests.cluster.versions import has
 from tests.support.machines import usb_device
 
 # The fixtures of tests that run a kubelet. The tests of documentation pages use binaries.
@@ -38,9 +38,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     skewed = config.getoption("kubelet", default=None) is not None
     chosen: dict[bool, list[pytest.Item]] = {True: [], False: []}
     for item in items:
-        marks = [mark for mark in item.iter_markers() if mark.name in ("since", "before")]
-        fitting = all(fits(version, mark.name, mark.args[0]) for mark in marks)
-        chosen[fitting and not (skewed and _WITH_KUBELET.isdisjoint(_arguments(item)))].append(item)
+        has_features = all(has(version, mark.args[0]) for mark in item.iter_markers("since"))
+        runs_kubelet = not _WITH_KUBELET.isdisjoint(_arguments(item))
+        chosen[has_features and (runs_kubelet or not skewed)].append(item)
     config.hook.pytest_deselected(items=chosen[False])
     items[:] = chosen[True]
 
@@ -95,7 +95,7 @@ def proxy(cluster: Cluster) -> Iterator[Proxy]:
 
 
 @pytest.fixture
-def s(cluster: Cluster) -> Iterator[Service]:
+def service(cluster: Cluster) -> Iterator[Service]:
     """The service on a machine with one device, not started yet. Its Node has no kubelet."""
-    with service(cluster, usb_device("1-1")) as made:
-        yield made
+    with service_on_machine(cluster, usb_device("1-1")) as new_service:
+        yield new_service

@@ -30,7 +30,7 @@ from tests.cluster.agent import capacityd, kubectl_capacityd
 from tests.cluster.controlplane import Cluster, control_plane
 from tests.cluster.kubelet import Kubelet, kubelet
 from tests.cluster.processes import PATIENCE, TIED_TO_US, wait_until
-from tests.cluster.service import Service, service
+from tests.cluster.service import Service, service_on_machine
 from tests.support.machines import usb_device
 from tests.support.pages import pages, place, play, same
 
@@ -140,8 +140,8 @@ class ClusterWorld:
         if self._service is None:
             node = self.kubelet()
             recording = json.loads(self._machine.read_text())
-            made = service(self._cluster, recording, node=node.name, around=node.inside([]))
-            self._service = running = self._stack.enter_context(made)
+            created = service_on_machine(self._cluster, recording, kubelet=node)
+            self._service = running = self._stack.enter_context(created)
             self._shell.hidden[str(running.kubeconfig)] = "/etc/kubernetes/kubelet.conf"
             options = [f"--config={self._shell.config}", f"--kubeconfig={running.kubeconfig}"]
             running.command = [*capacityd(), "run", *options]
@@ -187,9 +187,9 @@ class ClusterWorld:
         self._cluster.set_capacity("n1", {name: "0"})
         self._do_until(f"{name}=0")
 
-    def _do_until(self, wanted: str) -> None:
-        name, _, quantity = wanted.partition("=")
-        wait_until(lambda: self._cluster.allocatable("n1").get(name) == quantity, _PATIENCE, wanted)
+    def _do_until(self, condition: str) -> None:
+        name, _, quantity = condition.partition("=")
+        wait_until(lambda: self._cluster.allocatable("n1").get(name) == quantity, _PATIENCE, condition)
 
     def _do_node(self, what: str, name: str) -> None:
         if what != "delete":

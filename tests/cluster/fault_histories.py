@@ -67,12 +67,12 @@ def _judge(scene: Scene, watch: NodeWatch, spans: Sequence[Span]) -> list[str]:
     end, within, wrong = max(span.end for span in spans), right_within(spans), []
     try:
         wait_until(lambda: _right_since(watch, scene, time.time() - SETTLED), within + SETTLED + 60, "right")
-        took = _right_at(watch, scene) - end
-        if took > within:
-            wrong.append(f"right only after {took:.1f} s, not within {within:.1f}")
+        seconds = _right_at(watch, scene) - end
+        if seconds > within:
+            wrong.append(f"right only after {seconds:.1f} s, not within {within:.1f}")
         wait_until(lambda: scene.service.cli("status").returncode == 0, MINUTE, "status finds nothing wrong", 2.0)
     except TimeoutError as error:
-        wrong += [str(error), f"wanted {quantities(scene.changes)}", scene.service.cli("status").stdout]
+        wrong += [str(error), f"expected {quantities(scene.changes)}", scene.service.cli("status").stdout]
     if broken := broken_promise(watch.versions, scene.changes, spans, time.time()):
         wrong.append(str(broken))
     return wrong
@@ -80,9 +80,9 @@ def _judge(scene: Scene, watch: NodeWatch, spans: Sequence[Span]) -> list[str]:
 
 def _right_at(watch: NodeWatch, scene: Scene) -> float:
     """Since when the Node has been right. Infinity: it is not right."""
-    wanted, right_at = quantities(scene.changes), float("inf")
+    expected, right_at = quantities(scene.changes), float("inf")
     for version in reversed(watch.versions):
-        if version.type == "DELETED" or not is_right(version, wanted):
+        if version.type == "DELETED" or not is_right(version, expected):
             break
         right_at = version.received
     return right_at

@@ -19,7 +19,7 @@ from tests.cluster.etcd import no_space
 from tests.cluster.identity import create_node
 from tests.cluster.kubelet import Kubelet, kubelet
 from tests.cluster.processes import PATIENCE, wait_until
-from tests.cluster.service import DONGLES, Service, service
+from tests.cluster.service import DONGLES, Service, service_on_machine
 from tests.cluster.truth import Change
 from tests.cluster.webhook import Webhook, webhook
 from tests.support.machines import usb_device
@@ -37,7 +37,7 @@ class Scene:
     service: Service
     kubelet: Kubelet | None
     hook: Webhook | None
-    numbers: dict[str, int] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=lambda: {DONGLE: 2, SEATS: 4, POOL: 5, FRESH: 3})
     """The machine's quantity of each resource."""
     changes: list[Change] = field(default_factory=list)
     """The changes of the quantities so far."""
@@ -162,11 +162,8 @@ def condition_removed(scene: Scene) -> Iterator[None]:
 @contextmanager
 def second_agent(scene: Scene) -> Iterator[None]:
     """Another machine has the same credentials and configuration, and other numbers."""
-    with service(scene.cluster, usb_device("2-1"), node=scene.node, name="second") as second:
-        for name in ("seats", "pool"):
-            (second.folder / name).mkdir()
-            write_number(second.folder / name, 11)
-        second.configure(resources(second.folder))
+    with service_on_machine(scene.cluster, usb_device("2-1"), node=scene.node, name="second") as second:
+        write_files(second, {SEATS: 11, POOL: 11, FRESH: 3})
         second.start(wait=False)
         yield
         second.stop(signal.SIGTERM)
@@ -227,13 +224,13 @@ FAULTS: Mapping[str, Fault] = {
 }
 
 
-def resources(folder: Path, fresh: bool = False) -> str:
-    """The configuration, in TOML. fresh: whether it contains FRESH."""
-    lines = [DONGLES]
-    for name, more in ((SEATS, ""), (POOL, ""), *([(FRESH, f', max_age = "{MAX_AGE:.0f}s"')] if fresh else [])):
+def resources(folder: Path) -> str:
+    """The configuration, in TOML. folder: contains a folder for each file."""
+    tables = [DONGLES]
+    for name, options in {SEATS: "", POOL: "", FRESH: f', max_age = "{MAX_AGE:.0f}s"'}.items():
         path = folder / name.partition("/")[2] / "number"
-        lines.append(f'[resources."{name}"]\nfile = {{ path = "{path}"{more} }}\n')
-    return "".join(lines)
+        tables.append(f'[resources."{name}"]\nfile = {{ path = "{path}"{options} }}\n')
+    return "".join(tables)
 
 
 @contextmanager
@@ -245,28 +242,28 @@ def prepared_scene(cluster: Cluster, kinds: Collection[str]) -> Iterator[Scene]:
             nodes_kubelet.start()
         name = nodes_kubelet.name if nodes_kubelet else create_node(cluster)
         hook = stack.enter_context(webhook(cluster, name)) if {"webhook", "condition"} & set(kinds) else None
-        around = nodes_kubelet.inside([]) if nodes_kubelet else ()
-        s = stack.enter_context(service(cluster, usb_device("1-1"), usb_device("1-2"), node=name, around=around))
-        made = Scene(cluster, s, nodes_kubelet, hook)
-        _prepare(made, fresh="max_age" in kinds)
+        dongles = usb_device("1-1"), usb_device("1-2")
+        service = stack.enter_context(service_on_machine(cluster, *dongles, node=name, kubelet=nodes_kubelet))
+        scene = Scene(cluster, service, nodes_kubelet, hook)
+        write_files(service, scene.numbers)
         if "inotify" in kinds:
             own_limits = ["unshare", "--user", "--map-root-user"]
-            s.command = [*own_limits, *capacityd(), "run", "--config", s.config]
-        made.note(*made.numbers)
-        with _refreshing(made):
-            s.start()
-            yield made
+            service.command = [*own_limits, *capacityd(), "run", "--config", service.config]
+        scene.seats_folder = service.folder / "seats"
+        scene.refreshed.set()
+        scene.note(*scene.numbers)
+        with _refreshing(scene):
+            service.start()
+            yield scene
 
 
-def _prepare(scene: Scene, fresh: bool) -> None:
-    scene.numbers = {DONGLE: 2, SEATS: 4, POOL: 5, **({FRESH: 3} if fresh else {})}
+def write_files(service: Service, numbers: Mapping[str, int]) -> None:
+    """Writes the files with these numbers, and the configuration that reads them."""
     for name in (SEATS, POOL, FRESH):
-        folder = scene.service.folder / name.partition("/")[2]
+        folder = service.folder / name.partition("/")[2]
         folder.mkdir()
-        write_number(folder, scene.numbers.get(name, 0))
-    scene.seats_folder = scene.service.folder / "seats"
-    scene.service.configure(resources(scene.service.folder, fresh))
-    scene.refreshed.set()
+        write_number(folder, numbers[name])
+    service.configure(resources(service.folder))
 
 
 @contextmanager

@@ -12,7 +12,8 @@ import json
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import cast
 
 from capacityd.model.node import ANNOTATION, CONDITION, Event, Node, NodeState, Patch
@@ -24,7 +25,7 @@ from tests.cluster.controlplane import Cluster, control_plane
 from tests.cluster.credentials import node_user
 from tests.cluster.judged import JudgedNode
 from tests.cluster.releases import programs
-from tests.support.judge.observations import Configuration, Wanted, Writer
+from tests.support.judge.surroundings import Configuration, ConfiguredResource, Writer
 from tests.support.model.answers import STRATEGIC
 from tests.unit.reconcile.doubles import A, B, ServerNode, Service
 
@@ -37,13 +38,14 @@ class OtherWriter:
     def __init__(self, cluster: Cluster, node: str, chance: random.Random) -> None:
         self._cluster, self._chance = cluster, chance
         self._path = f"/api/v1/nodes/{node}"
-        self.made: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
+        """How often it has made each kind of change."""
 
     def act(self) -> None:
         """Makes one change."""
         action = self._chance.choice((self.capacity, self.allocatable, self.condition, self.annotation, self.theirs))
         action()
-        self.made[action.__name__] += 1
+        self.counts[action.__name__] += 1
 
     def capacity(self) -> None:
         self._status({"capacity": {self._name(): self._quantity()}})
@@ -79,8 +81,10 @@ class OtherWriter:
 class Interleaved:
     """A Node on which another writer acts before some of the PATCHes. A judge sees everything."""
 
-    def __init__(self, node: Node, judged: JudgedNode, interrupt: Callable[[], None]) -> None:
-        self._node, self._judged, self._interrupt = node, judged, interrupt
+    def __init__(self, node: Node, judged: JudgedNode, other: OtherWriter, chance: random.Random) -> None:
+        self._node, self._judged, self._other, self._chance = node, judged, other, chance
+        self.interruptions = 0
+        """Before how many more PATCHes the other writer may act."""
         self.writes = 0
 
     def identify(self) -> str | None:
@@ -92,16 +96,23 @@ class Interleaved:
         return state
 
     def write(self, patch: Patch) -> NodeState:
-        self._interrupt()
+        if self.interruptions and self._chance.random() < 0.7:
+            self.interruptions -= 1
+            self.disturb()
         self._judged.asked(STRATEGIC, patch_document(patch))
-        written = self._node.write(patch)
+        state = self._node.write(patch)
         self.writes += 1
         self._judged.changed(Writer.CAPACITYD)
         self._judged.seen()
-        return written
+        return state
 
     def report(self, event: Event, state: NodeState) -> None:
         self._node.report(event, state)
+
+    def disturb(self) -> None:
+        """The other writer acts once."""
+        self._other.act()
+        self._judged.changed(Writer.OTHER)
 
 
 def run(cluster: Cluster, passes: int, seed: int) -> Counter[str]:
@@ -112,59 +123,42 @@ def run(cluster: Cluster, passes: int, seed: int) -> Counter[str]:
     counts: Counter[str] = Counter()
     for number in range(passes):
         try:
-            _make_pass(cluster, node, name, chance, counts)
+            counts += _make_pass(cluster, node, name, chance)
         except AssertionError as e:
             raise AssertionError(f"pass {number} of seed {seed}: {e}") from e
     return counts
 
 
-def _make_pass(cluster: Cluster, node: Node, name: str, chance: random.Random, counts: Counter[str]) -> None:
-    """Makes one pass on the Node of this name, registered anew."""
+def _make_pass(cluster: Cluster, node: Node, name: str, chance: random.Random) -> Counter[str]:
+    """Makes one pass on the Node of this name, registered anew. Returns how often each outcome came."""
     cluster.admin.delete(f"/api/v1/nodes/{name}")
-    published = {key: chance.randint(3, 5) for key in (A, B) if chance.random() < 0.7}
     cluster.create_node(name, capacity={OTHER: "2"}, status={"conditions": [{"type": "Ready", "status": "True"}]})
-    now = [1000.0]
-    judged = JudgedNode(cluster, name, Configuration({A: Wanted(), B: Wanted()}), at=lambda: now[0])
+    clock = SimpleNamespace(now=1000.0)
+    configuration = Configuration({key: ConfiguredResource() for key in (A, B)})
+    judged = JudgedNode(cluster, name, configuration, at=lambda: clock.now)
     other = OtherWriter(cluster, name, chance)
-
-    def disturb() -> None:
-        other.act()
-        judged.changed(Writer.OTHER)
-
-    left = [0]
-
-    def interrupt() -> None:
-        if left[0] and chance.random() < 0.7:
-            left[0] -= 1
-            disturb()
-
-    interleaved = Interleaved(node, judged, interrupt)
+    interleaved = Interleaved(node, judged, other, chance)
     service = Service(cast(ServerNode, interleaved))
     service.lower_after = 0.0
+    published = {letter: Quantity(chance.randint(3, 5)) for letter in "ab" if chance.random() < 0.7}
     if chance.random() < 0.6:
-        judged.has({A: Absent("none"), B: Absent("none")} | _full(_readings(published)))
-        service.make_pass(now[0], **_readings(published))
+        judged.has({A: Absent("none"), B: Absent("none"), **_by_resource(published)})
+        service.make_pass(clock.now, **published)
         service.restart()  # JudgedNode.has() assumes a pass without a memory
     for _ in range(chance.choice((0, 0, 1, 2, 3))):
-        disturb()
-    left[0] = chance.choice((0, 1, 1, 2))
-    now[0] = 1100.0 + chance.choice((0, 3600))
-    drawn = {letter: _reading(chance) for letter in "ab"}
-    judged.has(_full(drawn))
-    end = service.make_pass(now[0], **drawn)
-    counts.update(other.made)
-    counts["passes"] += 1
-    counts["PATCHes"] += interleaved.writes
-    counts["failures"] += end.error is not None
+        interleaved.disturb()
+    interleaved.interruptions = chance.choice((0, 1, 1, 2))
+    clock.now = 1100.0 + chance.choice((0, 3600))
+    readings = {letter: _reading(chance) for letter in "ab"}
+    judged.has(_by_resource(readings))
+    end = service.make_pass(clock.now, **readings)
+    counts = {"passes": 1, "PATCHes": interleaved.writes, "failures": int(end.error is not None)}
+    return other.counts + Counter(counts)
 
 
-def _full(readings: Mapping[str, Reading]) -> dict[str, Reading]:
-    """The readings by the resources' names."""
+def _by_resource(readings: Mapping[str, Reading]) -> dict[str, Reading]:
+    """The readings by the resources' names. readings: by letter."""
     return {f"example.com/{letter}": reading for letter, reading in readings.items()}
-
-
-def _readings(published: Mapping[str, int]) -> dict[str, Reading]:
-    return {name.partition("/")[2]: Quantity(quantity) for name, quantity in published.items()}
 
 
 def _reading(chance: random.Random) -> Reading:

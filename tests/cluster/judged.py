@@ -7,10 +7,9 @@ from typing import Any
 
 from capacityd.model.reading import Reading
 from tests.cluster.controlplane import Cluster
-from tests.support.judge import observations
 from tests.support.judge.faults import Fault, faults
 from tests.support.judge.judge import Judge
-from tests.support.judge.observations import Configuration, Observation, Trouble, Writer
+from tests.support.judge.surroundings import Configuration, Trouble, Writer
 from tests.support.model.answers import Rejected, apply
 
 
@@ -21,8 +20,8 @@ class JudgedNode:
         self.judge = Judge()
         self._cluster, self._name, self._at = cluster, name, at
         self._last: Any = None
-        self._tell(observations.Configured(at(), configuration))
-        self._tell(observations.Begins(at(), Trouble.STOPPED))
+        self.judge.configuration_is(at(), configuration)
+        self.judge.trouble_begins(at(), Trouble.STOPPED)
         self.changed(Writer.OTHER)
 
     @property
@@ -32,18 +31,18 @@ class JudgedNode:
 
     def has(self, readings: Mapping[str, Reading]) -> None:
         """The machine has these readings, and a pass without a memory reads them."""
-        self._tell(observations.Begins(self._at(), Trouble.STOPPED))
-        self._tell(observations.MachineHas(self._at(), readings))
-        self._tell(observations.PassReads(self._at(), readings))
+        self.judge.trouble_begins(self._at(), Trouble.STOPPED)
+        self.judge.machine_has(self._at(), readings)
+        self.judge.pass_reads(self._at(), readings)
 
     def forgets(self) -> None:
         """capacityd has lost its memory: a pass was killed, or begins without one."""
-        self._tell(observations.Forgets(self._at()))
+        self.judge.capacityd_forgets(self._at())
 
     def seen(self) -> None:
         """capacityd reads the Node."""
-        self._tell(observations.Requests(self._at()))
-        self._tell(observations.Sees(self._at(), self.document))
+        self.judge.pass_requests(self._at())
+        self.judge.pass_sees(self._at(), self.document)
 
     def asked(self, content_type: str, patch: Any) -> None:
         """capacityd sends a PATCH. The API server rejects a PATCH for another version of the Node."""
@@ -52,18 +51,15 @@ class JudgedNode:
             after = apply(before, content_type, patch)
         except Rejected:
             return
-        self._tell(observations.Asks(self._at(), before, after))
+        self.judge.pass_asks(self._at(), before, after)
 
     def changed(self, by: Writer) -> None:
         """Somebody may have changed the Node."""
         if (document := self.document) != self._last:
             self._last = document
-            self._tell(observations.NodeIs(self._at(), document, by))
+            self.judge.node_is(self._at(), document, by)
 
     def faults(self) -> frozenset[Fault]:
         """What is wrong with the Node now."""
-        ghosts = self.judge.ghosts
-        return faults(ghosts, self.document, ghosts.readings)
-
-    def _tell(self, observation: Observation) -> None:
-        self.judge.observe(observation)
+        memory = self.judge.memory
+        return faults(memory, self.document, memory.readings)

@@ -29,8 +29,8 @@ from tests.cluster.judged import JudgedNode
 from tests.cluster.processes import PATIENCE, TIED_TO_US
 from tests.cluster.proxy import Action, Exchange, Proxy, fault_proxy
 from tests.cluster.releases import programs
-from tests.cluster.service import Service, service
-from tests.support.judge.observations import Configuration, Wanted, Writer
+from tests.cluster.service import Service, service_on_machine
+from tests.support.judge.surroundings import Configuration, ConfiguredResource, Writer
 from tests.support.machines import bare
 from tests.support.workers import worker_arguments
 
@@ -75,10 +75,10 @@ class Killer:
 
 
 @contextmanager
-def killer(s: Service) -> Iterator[Killer]:
+def killer(service: Service) -> Iterator[Killer]:
     """A Killer for the passes of this service. The service itself must not be running."""
-    arguments = worker_arguments(s.runtime_directory, Selection(str(s.config)))
-    command = s.inside([PYTHON, "-I", Path(__file__).with_name("killer.py"), *arguments])
+    arguments = worker_arguments(service.runtime_directory, Selection(str(service.config)))
+    command = service.inside([PYTHON, "-I", Path(__file__).with_name("killer.py"), *arguments])
     process = subprocess.Popen([*TIED_TO_US, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with process:
         yield Killer(process)
@@ -93,44 +93,46 @@ def run(cluster: Cluster, proxy: Proxy, count: int, seed: int) -> Counter[Moment
     """
     chance = random.Random(seed)
     moments: Counter[Moment] = Counter()
-    with service(cluster, bare(), name=f"kills-{seed}") as s, killer(s) as passes:
-        wanted = dict.fromkeys(NAMES, 0)
-        _publish(s, proxy, wanted)
-        adopted = {name: Wanted(adopt=True) for name in NAMES}  # published before the judge began, so not its own there
-        judged = JudgedNode(cluster, s.node, Configuration(adopted), at=time.monotonic)
+    with service_on_machine(cluster, bare(), name=f"kills-{seed}") as service, killer(service) as passes:
+        new = dict.fromkeys(NAMES, 0)
+        _publish(service, proxy, new)
+        # The judge has not seen who published these keys, so their change counts as an adoption.
+        adopted = {name: ConfiguredResource(adopt=True) for name in NAMES}
+        judged = JudgedNode(cluster, service.node, Configuration(adopted), at=time.monotonic)
         while moments.total() < count:
-            before, wanted = wanted, {name: chance.choice([n for n in range(9) if n != wanted[name]]) for name in NAMES}
+            old = new
+            new = {name: chance.choice([n for n in range(9) if n != old[name]]) for name in NAMES}
             moment, delay = chance.choice([*Moment]), chance.uniform(0.0, WINDOW)
-            _set_files(s, wanted)
+            _set_files(service, new)
             try:
-                moments[moment] += _kill_one(proxy, passes, judged, wanted, (moment, delay))
-                now = _published(s)
-                assert now in (before, wanted), f"{before} to {wanted} became {now}"
-                _make_next_pass(passes, judged, wanted)
-                assert not judged.faults(), f"{judged.faults()}: {_published(s)} instead of {wanted}"
-                assert s.condition()["status"] == "True", s.condition()
+                moments[moment] += _kill_one(proxy, passes, judged, new, (moment, delay))
+                published = _published(service)
+                assert published in (old, new), f"{old} to {new} became {published}"
+                _make_next_pass(passes, judged, new)
+                assert not judged.faults(), f"{judged.faults()}: {_published(service)} instead of {new}"
+                assert service.condition()["status"] == "True", service.condition()
             except AssertionError as e:
                 raise AssertionError(f"seed {seed}, {moment} after {delay}: {e}") from e
     return moments
 
 
-def _publish(s: Service, proxy: Proxy, numbers: Mapping[str, int]) -> None:
+def _publish(service: Service, proxy: Proxy, numbers: Mapping[str, int]) -> None:
     """Makes the service publish these numbers through the proxy, and stops it."""
-    _set_files(s, numbers)
-    resources = [f'[resources."{name}"]\nfile = {{ path = "{_file(s, name)}" }}\n' for name in NAMES]
-    s.configure("".join(resources), lower_after="0s", lower_after_boot="0s")
-    s.connect(proxy.url)
-    s.join(proxy.url)
-    s.start()
-    s.stop()
-    assert _published(s) == numbers
+    _set_files(service, numbers)
+    resources = [f'[resources."{name}"]\nfile = {{ path = "{_file(service, name)}" }}\n' for name in NAMES]
+    service.configure("".join(resources), lower_after="0s", lower_after_boot="0s")
+    service.connect(proxy.url)
+    service.join(proxy.url)
+    service.start()
+    service.stop()
+    assert _published(service) == numbers
 
 
 def _kill_one(
-    proxy: Proxy, passes: Killer, judged: JudgedNode, wanted: Mapping[str, int], when: tuple[Moment, float]
+    proxy: Proxy, passes: Killer, judged: JudgedNode, numbers: Mapping[str, int], when: tuple[Moment, float]
 ) -> bool:
     """Starts a pass, and kills it this many seconds after this moment. Returns whether it was still running."""
-    _judge_sees(judged, wanted)
+    _judge_sees(judged, numbers)
     judged.seen()
     killed: Future[bool] = Future()
     proxy.actions[:] = [_kill(passes, judged, *when, killed)]
@@ -140,8 +142,8 @@ def _kill_one(
     return was_running
 
 
-def _make_next_pass(passes: Killer, judged: JudgedNode, wanted: Mapping[str, int]) -> None:
-    _judge_sees(judged, wanted)
+def _make_next_pass(passes: Killer, judged: JudgedNode, numbers: Mapping[str, int]) -> None:
+    _judge_sees(judged, numbers)
     passes.start()
     passes.finish()
     judged.changed(Writer.CAPACITYD)
@@ -153,19 +155,20 @@ def _judge_sees(judged: JudgedNode, numbers: Mapping[str, int]) -> None:
     judged.has({name: Quantity(number) for name, number in numbers.items()})
 
 
-def _file(s: Service, name: str) -> Path:
-    return s.folder / name.partition("/")[2]
+def _file(service: Service, name: str) -> Path:
+    return service.folder / name.partition("/")[2]
 
 
-def _set_files(s: Service, numbers: Mapping[str, int]) -> None:
+def _set_files(service: Service, numbers: Mapping[str, int]) -> None:
     for name, number in numbers.items():
-        _file(s, name).write_text(str(number))
+        _file(service, name).write_text(str(number))
 
 
-def _published(s: Service) -> Mapping[str, int] | None:
+def _published(service: Service) -> Mapping[str, int] | None:
     """The quantities on which capacity and annotation agree. None: they differ."""
-    capacity = {name: int(quantity) for name, quantity in s.cluster.capacity(s.node).items() if name in NAMES}
-    return capacity if capacity == s.published() else None
+    stored = service.cluster.capacity(service.node)
+    capacity = {name: int(stored[name]) for name in NAMES if name in stored}
+    return capacity if capacity == service.published() else None
 
 
 def _kill(passes: Killer, judged: JudgedNode, moment: Moment, delay: float, killed: Future[bool]) -> Action:

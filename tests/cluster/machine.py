@@ -13,14 +13,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from capacityd.linux.clock import BOOT_SECONDS
 from tests.cluster.netlink import UdevSender
 from tests.cluster.processes import PATIENCE, TIED_TO_US, Daemon, wait_until
 from tests.support.machines import Recording, bare, merge, usb_device, usb_path, write_tree
 
 UDEV = "run/udev"
 _PROXY = "/usr/lib/systemd/systemd-socket-proxyd"
-_LONG_BOOTED = 3600.0
 
 # A separate /run, so that udev's folder is not created on the machine itself.
 _MOUNTS = """
@@ -42,28 +40,20 @@ class Machine:
         self._folder = folder
         self.tree = folder / "tree"
         write_tree(merge(bare(), *parts), str(self.tree))
-        with open("/proc/uptime") as f:
-            ours = float(f.read().split()[0])
-        clock: list[str] = []
-        if ours < BOOT_SECONDS:  # a time namespace moves the clock since boot
-            clock = ["--time", f"--boottime={int(_LONG_BOOTED - ours)}", "--fork", "--kill-child"]
-        unshare = ["unshare", "--mount", "--propagation", "private", "--net", *clock]
+        unshare = ["unshare", "--mount", "--propagation", "private", "--net"]
         self._daemon = Daemon([*around, *unshare, "sh", "-c", _MOUNTS, "sh", self.tree], folder / "machine.log")
         self._daemon.wait_for_line("mounted", PATIENCE)
-        self._pid = int(_child_of(self._daemon.pid)) if clock else self._daemon.pid
-        self._enter = [f"--mount=/proc/{self._pid}/ns/mnt", f"--net=/proc/{self._pid}/ns/net"]
-        self._enter += [f"--time=/proc/{self._pid}/ns/time"] if clock else []
         self._udev = UdevSender(self.network)
         self._forwarders: dict[int, Daemon] = {}
 
     @property
     def network(self) -> Path:
         """Its network namespace."""
-        return Path(f"/proc/{self._pid}/ns/net")
+        return Path(f"/proc/{self._daemon.pid}/ns/net")
 
     def inside(self, command: Sequence[str | Path]) -> list[str | Path]:
         """Wraps a command to run on the machine."""
-        return ["nsenter", *self._enter, *command]
+        return ["nsenter", f"--mount=/proc/{self._daemon.pid}/ns/mnt", f"--net={self.network}", *command]
 
     def run(self, *command: str | Path) -> str:
         """Runs a command on the machine until it ends. Returns its output."""
@@ -117,7 +107,7 @@ class Machine:
 
     def processes(self) -> list[int]:
         """All processes in the machine's network namespace, which also contains orphans."""
-        not_on_it = {self._pid, self._daemon.pid, *(forwarder.pid for forwarder in self._forwarders.values())}
+        not_on_it = {self._daemon.pid, *(forwarder.pid for forwarder in self._forwarders.values())}
         pids = []
         ours = os.stat(self.network).st_ino
         for entry in os.listdir("/proc"):
@@ -147,16 +137,8 @@ class Machine:
 
 @contextmanager
 def machine(folder: Path, *parts: Recording, around: Sequence[str | Path] = ()) -> Iterator[Machine]:
-    """A machine with these devices, which booted long ago, even if the real machine has just booted.
-
-    around: a command that enters the namespaces which the machine shares, such as a kubelet's.
-    """
+    """A machine with these devices. around: a command that enters namespaces which it shares, such as a kubelet's."""
     with ExitStack() as stack:
-        made = Machine(folder, parts, around)
-        stack.callback(made.end)
-        yield made
-
-
-def _child_of(pid: int) -> str:
-    with open(f"/proc/{pid}/task/{pid}/children") as f:
-        return f.read().split()[0]
+        new_machine = Machine(folder, parts, around)
+        stack.callback(new_machine.end)
+        yield new_machine

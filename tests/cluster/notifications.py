@@ -44,15 +44,15 @@ class Notifications:
         with self._news:
             del self._received[:count]
 
-    def await_line(self, wanted: str) -> str:
+    def await_line(self, text: str) -> str:
         """Waits for the next line that contains this text. Returns the line, and forgets it and all lines before it."""
 
         def find() -> int | None:
-            return next((n for n, line in enumerate(self._received, 1) if wanted in line), None)
+            return next((n for n, line in enumerate(self._received, 1) if text in line), None)
 
         with self._news:
             number = self._news.wait_for(find, PATIENCE)
-            assert number is not None, f"{wanted} was not sent, but {self._received}"
+            assert number is not None, f"{text} was not sent, but {self._received}"
             line = self._received[number - 1]
             del self._received[:number]
             return line

@@ -21,17 +21,17 @@ def run_pod(cluster: Cluster, node: str, resource: str, quantity: str = "1") -> 
     begun = time.monotonic()
     while time.monotonic() - begun < PATIENCE:
         pod = cluster.create_pod(node, {resource: quantity})
-        phase = wait_until(lambda name=pod: ended_or_runs(cluster, name), PATIENCE, f"{pod} runs")  # type: ignore[misc]
-        if phase == "Running":
+        if not _is_refused(cluster, pod, resource):
             return pod
-        wait_until(lambda name=pod: out_of(cluster, name, resource), PATIENCE, f"{pod} is refused")  # type: ignore[misc]
     raise AssertionError(f"node {node} refuses {quantity} {resource}, which its Node has")
 
 
-def ended_or_runs(cluster: Cluster, pod: str) -> str:
-    """The pod's phase, or "" while it is Pending."""
-    phase = cluster.pod_phase(pod)
-    return "" if phase == "Pending" else phase
+def _is_refused(cluster: Cluster, pod: str, resource: str) -> bool:
+    """Waits until the kubelet runs the pod (False), or refuses it for the lack of this resource (True)."""
+    wait_until(lambda: cluster.pod_phase(pod) != "Pending", PATIENCE, f"{pod} is no longer pending")
+    if cluster.pod_phase(pod) == "Running":
+        return False
+    return wait_until(lambda: out_of(cluster, pod, resource), PATIENCE, f"{pod} is refused")
 
 
 def out_of(cluster: Cluster, pod: str, resource: str) -> bool:
@@ -56,11 +56,14 @@ def pod(
     """A pod with these containers. annotations: None for a pod without the field."""
     metadata: dict[str, Any] = {"name": name} if name else {"generateName": "pod-"}
     metadata |= {"labels": dict(labels)} | ({} if annotations is None else {"annotations": dict(annotations)})
-    named = [{"name": f"main-{number}", **c} for number, c in enumerate(containers)]
-    started = [{"name": f"init-{number}", **c} for number, c in enumerate(init)]
     return {
         "metadata": metadata,
-        "spec": {"containers": named, "initContainers": started, "automountServiceAccountToken": False, **spec},
+        "spec": {
+            "containers": [{"name": f"main-{number}", **each} for number, each in enumerate(containers)],
+            "initContainers": [{"name": f"init-{number}", **each} for number, each in enumerate(init)],
+            "automountServiceAccountToken": False,
+            **spec,
+        },
     }
 
 
@@ -69,8 +72,8 @@ def dry_run(cluster: Cluster, body: object, path: str = PODS) -> Any:
     return cluster.admin.create(f"{path}?dryRun=All", body)
 
 
-def annotations_of(made: Any) -> dict[str, str]:
-    return dict(made["metadata"].get("annotations", {}))
+def annotations_of(created: Any) -> dict[str, str]:
+    return dict(created["metadata"].get("annotations", {}))
 
 
 # A merge by keys could lose one of two variables with the same name or of two ports with the same number.
@@ -99,8 +102,8 @@ def binds_with(cluster: Cluster, body: dict[str, Any], resource: str, number: in
     has = {**BASE_CAPACITY, resource: str(number - 1)}
     node = cluster.create_node(capacity=has, status={"allocatable": has})
     selected = {"nodeSelector": {"kubernetes.io/hostname": node}}
-    made = cluster.admin.create(path, {**body, "spec": {**body["spec"], **selected}})
-    place = f"{path}/{made['metadata']['name']}"
+    created = cluster.admin.create(path, {**body, "spec": {**body["spec"], **selected}})
+    place = f"{path}/{created['metadata']['name']}"
 
     def waits() -> bool:
         conditions = cluster.admin.get(place)["status"].get("conditions", [])
@@ -110,4 +113,4 @@ def binds_with(cluster: Cluster, body: dict[str, Any], resource: str, number: in
     has[resource] = str(number)
     cluster.admin.patch(f"/api/v1/nodes/{node}/status", {"status": {"capacity": has, "allocatable": has}})
     wait_until(lambda: cluster.admin.get(place)["spec"].get("nodeName") == node, PATIENCE, "the pod is bound")
-    return made
+    return created

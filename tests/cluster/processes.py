@@ -34,8 +34,8 @@ def wait_until(condition: Callable[[], T], deadline: float, what: str, pause: fl
     """
     begun, starved, rest = time.monotonic(), starvation(), pause or _SHORTEST
     while not (value := condition()):
-        took = time.monotonic() - begun
-        if took > deadline and took - 0.8 * min(took, starvation() - starved) > deadline:
+        elapsed = time.monotonic() - begun
+        if elapsed > deadline and elapsed - 0.8 * min(elapsed, starvation() - starved) > deadline:
             raise TimeoutError(f"not within {deadline:g} s: {what}; last seen: {value!r}")
         time.sleep(rest)
         rest = pause or min(1.1 * rest, _LONGEST)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +17,7 @@ from tests.cluster.agent import CLIENT, DONGLE, capacityd, condition_of, our_eve
 from tests.cluster.audit import Request
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import node_user
+from tests.cluster.kubelet import Kubelet
 from tests.cluster.machine import Machine, machine
 from tests.cluster.notifications import Notifications
 from tests.cluster.processes import PATIENCE, TIED_TO_US, Daemon, wait_until
@@ -50,7 +50,8 @@ class Service:
 
     def configure(self, resources: str = DONGLES, kubernetes: str = "", **service: str) -> None:
         """Writes a configuration. resources, kubernetes: TOML. service: durations for [service] ("": the default)."""
-        service = {"lower_after": "1s", **service}
+        # The machine of the tests may have just booted.
+        service = {"lower_after": "1s", "lower_after_boot": "1s", **service}
         lines = [resources, "[service]", *(f'{key} = "{value}"' for key, value in service.items() if value)]
         self.config.write_text("\n".join([*lines, "[kubernetes]", f'kubeconfig = "{self.kubeconfig}"', kubernetes, ""]))
 
@@ -91,14 +92,15 @@ class Service:
         ready = self.notifications.count("READY=1")
         self.process.send(signal.SIGHUP)
 
-        def made() -> bool:
+        def has_passed() -> bool:
             lines = self.notifications.all()
-            *_, checked = (at for at, line in enumerate(lines) if line == "READY=1")
+            if lines.count("READY=1") <= ready:
+                return False
+            last_check = max(at for at, line in enumerate(lines) if line == "READY=1")
             # The first STATUS is that of the check. The next pass has the reload among its reasons.
-            ended = [line for line in lines[checked:] if line.startswith("STATUS=")]
-            return lines.count("READY=1") > ready and len(ended) >= 2
+            return sum(line.startswith("STATUS=") for line in lines[last_check:]) >= 2
 
-        self.wait(made, PATIENCE, "it has reloaded")
+        self.wait(has_passed, PATIENCE, "it has reloaded")
         self.wait_watched()
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
@@ -107,7 +109,11 @@ class Service:
         self.process.stop(number)
 
     def cli(self, *arguments: str, status: int | None = None) -> subprocess.CompletedProcess[str]:
-        """Runs a capacityd command on the same machine. status: the expected exit status (None: any)."""
+        """Runs a capacityd command on the machine, once no worker is running.
+
+        status: the expected exit status. None: any.
+        """
+        self.wait_idle()
         options = [] if arguments[0] == "status" else [f"--config={self.config}"]
         command = self.inside([*capacityd(self.python), *arguments, *options])
         done = subprocess.run([*TIED_TO_US, *command], capture_output=True, text=True, timeout=PATIENCE)
@@ -118,11 +124,6 @@ class Service:
     def inside(self, command: Sequence[str | Path]) -> list[str | Path]:
         """Wraps a command to run on the machine, in the service's environment without NOTIFY_SOCKET."""
         return self.machine.inside(["env", "-i", *self._environment()[:-1], *command])
-
-    def status(self) -> Any:
-        """The output of `capacityd status`, once no worker is running."""
-        self.wait_idle()
-        return json.loads(self.cli("status", "--json").stdout)
 
     def last_pass(self) -> PassStatus:
         """The last pass's state for `capacityd status`, once no worker is running."""
@@ -188,6 +189,10 @@ class Service:
     def capacity(self, name: str = DONGLE) -> str | None:
         return self.cluster.capacity(self.node).get(name)
 
+    def wait_error(self, text: str) -> None:
+        """Waits until the last pass has failed with this text."""
+        self.wait(lambda: text in self.last_pass().error, PROMPT, text)
+
     def wait_capacity(self, quantity: str | None, name: str = DONGLE) -> None:
         """Waits until the Node has this quantity. None: until it has no such key."""
         self.wait(lambda: self.capacity(name) == quantity, PROMPT, f"{name} is {quantity}")
@@ -199,6 +204,16 @@ class Service:
     def condition(self) -> dict[str, Any]:
         """capacityd's condition on the Node, or {}."""
         return condition_of(self.cluster.node(self.node))
+
+    def wait_true(self, dongles: str | None = None) -> None:
+        """Waits until the condition is True. dongles: the number that must also be published and allocatable."""
+
+        def is_true() -> bool:
+            node = self.cluster.node(self.node)
+            numbers = {node["status"][key].get(DONGLE) for key in ("capacity", "allocatable")}
+            return condition_of(node).get("status") == "True" and (dongles is None or numbers == {dongles})
+
+        self.wait(is_true, PROMPT, f"the condition is True (dongles: {dongles})")
 
     def events(self) -> list[str]:
         """The messages of the service's Events about its Node, oldest first, once no pass is running."""
@@ -258,23 +273,26 @@ def _port(url: str) -> int:
 
 
 @contextmanager
-def service(
+def service_on_machine(
     cluster: Cluster,
     *parts: Recording,
     node: str | None = None,
+    kubelet: Kubelet | None = None,
     name: str = "service",
-    around: Sequence[str | Path] = (),
 ) -> Iterator[Service]:
-    """The service on a machine with these devices that can reach the API server.
+    """The service, not started, on a machine with these devices that can reach the API server.
 
-    node: an existing Node (default: a new one). name: a name for a second machine with the same Node.
+    node: an existing Node (default: a new one). kubelet: the kubelet of the machine, whose Node is used. name: a name
+    for a second machine with the same Node.
     """
-    if node is None:
+    if kubelet:
+        node = kubelet.name
+    elif node is None:
         node = cluster.create_node()
     folder = cluster.folder / f"{name}-{node}"
     folder.mkdir()
-    with machine(folder, *parts, around=around) as made:
-        running = Service(cluster, node, folder, made)
+    with machine(folder, *parts, around=kubelet.inside([]) if kubelet else ()) as on_machine:
+        running = Service(cluster, node, folder, on_machine)
         try:
             running.connect()
             running.configure()

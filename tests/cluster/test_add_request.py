@@ -55,9 +55,9 @@ def pods(namespace: str = BUILDS) -> str:
     return f"/api/v1/namespaces/{namespace}/pods"
 
 
-def limits_of(made: Any) -> list[dict[str, str]]:
+def limits_of(created: Any) -> list[dict[str, str]]:
     """The limits of each container, then of each init container. The requests must be the same."""
-    parts = [c["resources"] for c in made["spec"]["containers"] + made["spec"].get("initContainers", [])]
+    parts = [c["resources"] for c in created["spec"]["containers"] + created["spec"].get("initContainers", [])]
     assert all(part.get("limits") == part.get("requests") for part in parts)
     return [part.get("limits", {}) for part in parts]
 
@@ -120,8 +120,8 @@ def test_nothing_else_of_a_pod_changes(cluster: Cluster) -> None:
     with_it, without = (dry_run(cluster, body, pods(namespace)) for namespace in (BUILDS, "default"))
     assert limits_of(with_it) == [ONE, {}]
     assert limits_of(without) == [{}, {}]
-    for made in (with_it, without):
-        del made["spec"]["containers"][0]["resources"]
+    for created in (with_it, without):
+        del created["spec"]["containers"][0]["resources"]
     assert with_it["spec"] == without["spec"]
     assert with_it["status"] == without["status"]
 

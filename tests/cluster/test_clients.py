@@ -36,9 +36,9 @@ def python(request: pytest.FixtureRequest) -> Path:
     return client(*request.param)
 
 
-def test_fleet(cluster: Cluster, s: Service, python: Path) -> None:
-    node = s.node
-    s.cli("apply", status=0)
+def test_fleet(cluster: Cluster, service: Service, python: Path) -> None:
+    node = service.node
+    service.cli("apply", status=0)
     selector = f"kubernetes.io/hostname={node}"
     fleet(cluster.admin_kubeconfig, "-l", selector, status=0, python=python)
     cluster.set_capacity(node, {DONGLE: "0"})
@@ -47,25 +47,24 @@ def test_fleet(cluster: Cluster, s: Service, python: Path) -> None:
     assert (finding["node"], finding["reason"]) == (node, "NotAsPublished")
 
 
-def test_apply_plan_and_withdraw(cluster: Cluster, s: Service, python: Path) -> None:
+def test_apply_plan_and_withdraw(cluster: Cluster, service: Service, python: Path) -> None:
     """The commands get a token first (as from an exec plugin), then a certificate."""
-    s.python = python
-    assert json.loads(s.cli("plan", "--json", status=0).stdout)["changes"][0]["desired"] == 1
-    with cluster.audit.requests(node_user(s.node)) as requests:
-        s.cli("apply", status=0)
-    verbs = [(request.verb, request.resource) for request in requests.all()]
-    assert verbs.count(("patch", "nodes")) == 1, "one PATCH has everything"
-    document = cluster.node(s.node)
+    service.python = python
+    assert json.loads(service.cli("plan", "--json", status=0).stdout)["changes"][0]["desired"] == 1
+    service.requests()
+    service.cli("apply", status=0)
+    assert [request.verb for request in service.requests()].count("patch") == 1, "one PATCH has everything"
+    document = cluster.node(service.node)
     assert document["status"]["capacity"] == {**BASE_CAPACITY, DONGLE: "1"}
     assert published_on(document) == {DONGLE: 1}
     assert [entry["manager"] for entry in document["metadata"]["managedFields"]].count("capacityd") == 1
-    cluster.kubeconfig(node_user(s.node), s.kubeconfig, credentials="certificate")
-    s.cli("withdraw", status=0)
-    document = cluster.node(s.node)
+    cluster.kubeconfig(node_user(service.node), service.kubeconfig, credentials="certificate")
+    service.cli("withdraw", status=0)
+    document = cluster.node(service.node)
     assert document["status"]["capacity"] == BASE_CAPACITY
     assert ANNOTATION not in document["metadata"].get("annotations", {})
     assert "capacityd" not in [entry["manager"] for entry in document["metadata"]["managedFields"]]
-    assert our_events(cluster, s.node) == [
+    assert our_events(cluster, service.node) == [
         f"{DONGLE}: none → 1 (newly published)",
         "all configured resources are published",
         f"{DONGLE}: 1 → none (withdrawn)",
@@ -73,26 +72,26 @@ def test_apply_plan_and_withdraw(cluster: Cluster, s: Service, python: Path) -> 
 
 
 def test_every_version_distinguishes_a_failed_guard_from_a_rejection(
-    cluster: Cluster, proxy: Proxy, s: Service, python: Path
+    cluster: Cluster, proxy: Proxy, service: Service, python: Path
 ) -> None:
     """The versions raise different exceptions. capacityd must raise the same error with all of them."""
-    s.python = python
-    s.connect(proxy.url)
-    s.join(proxy.url)
+    service.python = python
+    service.connect(proxy.url)
+    service.join(proxy.url)
 
     def change_before(exchange: Exchange) -> None:
-        cluster.set_capacity(s.node, {DONGLE: "9"})
+        cluster.set_capacity(service.node, {DONGLE: "9"})
         exchange.relay()
 
     proxy.actions.append(change_before)
-    with cluster.audit.requests(node_user(s.node)) as requests:
-        s.cli("apply", status=4)
-    assert [request.code for request in requests.all() if request.verb == "patch"] == [409, 200]
-    assert s.capacity() == "9"
-    cluster.admin.delete(f"/api/v1/nodes/{s.node}")
-    assert f'has no Node "{s.node}"' in s.cli("apply", status=1).stderr
-    s.kubeconfig.write_text(s.kubeconfig.read_text().replace("secret-of", "not-the-secret-of"))
-    assert "rejected the credentials" in s.cli("apply", status=3).stderr
+    service.requests()
+    service.cli("apply", status=4)
+    assert [request.code for request in service.requests() if request.verb == "patch"] == [409, 200]
+    assert service.capacity() == "9"
+    cluster.admin.delete(f"/api/v1/nodes/{service.node}")
+    assert f'has no Node "{service.node}"' in service.cli("apply", status=1).stderr
+    service.kubeconfig.write_text(service.kubeconfig.read_text().replace("secret-of", "not-the-secret-of"))
+    assert "rejected the credentials" in service.cli("apply", status=3).stderr
 
 
 _ASK = f"""

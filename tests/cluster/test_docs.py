@@ -18,7 +18,7 @@ from tests.cluster.controlplane import Cluster
 from tests.cluster.docs import cluster_world
 from tests.cluster.kubectl import KUBEADM_CONFIG_TEMPLATE, apply_crd, kubectl, succeed
 from tests.cluster.processes import PATIENCE
-from tests.cluster.versions import CLAIMS, CLAIMS_GONE, DEVICE_CLASSES, fits
+from tests.cluster.versions import CLAIMS, CLAIMS_GONE, DEVICE_CLASSES, has
 from tests.support.pages import blocks, manifests, pages, place, play, same
 
 FOREIGN = {
@@ -38,28 +38,27 @@ def tried() -> list[Any]:
     cases = []
     for page in pages():
         for number, block in enumerate(blocks(page.read_text()), 1):
-            if block.kind == "yaml":
-                for document in manifests(block):
-                    if "kind" in document and document["kind"] not in FOREIGN:
-                        since = [pytest.mark.since(DEVICE_CLASSES)] if document["kind"] == "DeviceClass" else []
-                        cases.append(pytest.param(document, block.invalid, id=f"{name_of(page)}-{number}", marks=since))
-                    elif "resources" in document:
-                        cases.append(
-                            pytest.param(_pod_with(document["resources"]), False, id=f"{name_of(page)}-{number}")
-                        )
+            for document in manifests(block) if block.kind == "yaml" else []:
+                if manifest := whole_object(document):
+                    marks = [pytest.mark.since(DEVICE_CLASSES)] if manifest["kind"] == "DeviceClass" else []
+                    cases.append(pytest.param(manifest, block.invalid, id=f"{name_of(page)}-{number}", marks=marks))
     return cases
 
 
-def _pod_with(resources: object) -> dict[str, object]:
-    """A whole pod, for a page that shows only the resources of a pod."""
-    containers = [{"name": "main", "image": "example.com/x", "resources": resources}]
+def whole_object(document: dict[str, Any]) -> dict[str, Any] | None:
+    """The Kubernetes object in a document, or a pod with the resources in it. None: the document has neither."""
+    if "kind" in document:
+        return None if document["kind"] in FOREIGN else document
+    if "resources" not in document:
+        return None
+    containers = [{"name": "main", "image": "example.com/x", "resources": document["resources"]}]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "part"}, "spec": {"containers": containers}}
 
 
 def shown(page: Path, kubernetes: str) -> str:
     """The page, with the output of this version of Kubernetes."""
     text = page.read_text()
-    on_claims = fits(kubernetes, "since", CLAIMS) and fits(kubernetes, "before", CLAIMS_GONE)
+    on_claims = has(kubernetes, CLAIMS) and not has(kubernetes, CLAIMS_GONE)
     return text if on_claims else text.replace(ON_CLAIMS, "")
 
 
@@ -116,9 +115,9 @@ def test_the_kubeconfig_of_a_separate_identity(cluster: Cluster, tmp_path: Path)
     making = [line for line in lines if line.startswith("kubectl config ")]
     script = "\n".join(making)
     subprocess.run(["sh", "-e"], input=script, text=True, timeout=PATIENCE, check=True, cwd=tmp_path, env=environment)
-    made = yaml.safe_load(path.read_text())
-    assert made["users"] == [{"name": "capacityd", "user": {"token": "t", "as": "system:node:n1"}}]
-    assert made["current-context"] == "main"
+    kubeconfig = yaml.safe_load(path.read_text())
+    assert kubeconfig["users"] == [{"name": "capacityd", "user": {"token": "t", "as": "system:node:n1"}}]
+    assert kubeconfig["current-context"] == "main"
 
 
 def queries() -> list[Any]:

@@ -78,8 +78,8 @@ def test_the_limit_is_what_the_scheduler_counts(cluster: Cluster, name: str) -> 
         body = pod(shape.containers, shape.init)
         if shape.overhead:
             body["spec"]["runtimeClassName"] = stack.enter_context(runtime_class(cluster, shape.overhead))
-        made = binds_with(cluster, body, RESOURCE, shape.mbps)
-    assert annotations_of(made) == both(f"{shape.mbps}M")
+        created = binds_with(cluster, body, RESOURCE, shape.mbps)
+    assert annotations_of(created) == both(f"{shape.mbps}M")
 
 
 @pytest.mark.parametrize(
@@ -106,9 +106,9 @@ def test_a_pod_gets_the_annotations_of_its_limits(
 
 def test_an_overhead_alone_is_no_limit(cluster: Cluster) -> None:
     with runtime_class(cluster, {RESOURCE: "20"}) as name:
-        made = dry_run(cluster, pod([limit()], runtimeClassName=name))
-    assert made["spec"]["overhead"] == {RESOURCE: "20"}
-    assert annotations_of(made) == {}
+        created = dry_run(cluster, pod([limit()], runtimeClassName=name))
+    assert created["spec"]["overhead"] == {RESOURCE: "20"}
+    assert annotations_of(created) == {}
 
 
 def test_nothing_else_of_a_pod_changes(cluster: Cluster) -> None:

@@ -20,8 +20,7 @@ from tests.cluster.kubelet import Kubelet
 from tests.cluster.nodewatch import watch_node
 from tests.cluster.pods import run_pod
 from tests.cluster.processes import PATIENCE, wait_until
-from tests.cluster.service import service
-from tests.cluster.test_service_watch import wait_true
+from tests.cluster.service import service_on_machine
 from tests.cluster.versions import MUTATING_POLICIES
 from tests.support.machines import usb_device
 
@@ -30,6 +29,7 @@ pytestmark = pytest.mark.since(MUTATING_POLICIES)
 KEEP = ROOT / "packaging/kubernetes/keep-capacity.yaml"
 A, B = "example.com/a", "example.com/b"
 THEIRS, PLUGIN = "other.example/theirs", "vendor.example/card"
+LONG_DOMAIN = ".".join(["d" * 43, "d" * 43, "d" * 43, "example"])
 COMPACT = partial(json.dumps, separators=(",", ":"))
 
 Write = Callable[[str, Mapping[str, int]], Mapping[str, str]]
@@ -59,14 +59,10 @@ def write_zeros(cluster: Cluster) -> Iterator[Write]:
 
 
 def names(number: int, length: int) -> list[str]:
-    """Names of this length."""
-    labels = f"{'d' * 60}." * 4
-    results = []
-    for n in range(number):
-        domain = "example.com" if length < 75 else f"{labels[: length - 75]}d.example"
-        results.append(f"{domain}/{n:0{length - len(domain) - 1}}")
-    assert {len(name) for name in results} == {length}
-    return results
+    """This number of names, each of this length."""
+    domain = "example.com" if length < 75 else LONG_DOMAIN
+    digits = length - len(domain) - 1
+    return [f"{domain}/{n:0{digits}}" for n in range(number)]
 
 
 @pytest.mark.parametrize(("number", "length"), [(1, 23), (300, 23), (7000, 23), (5500, 40), (1200, 200)])
@@ -100,18 +96,18 @@ def test_an_error_in_the_policy_stops_no_kubelet() -> None:
 @pytest.mark.usefixtures("write_zeros")
 def test_with_the_policy_no_zero_of_a_kubelet_is_ever_seen(cluster: Cluster, kubelet: Kubelet) -> None:
     parts = usb_device("1-1"), usb_device("1-2")
-    with service(cluster, *parts, node=kubelet.name, around=kubelet.inside([])) as s:
+    with service_on_machine(cluster, *parts, kubelet=kubelet) as service:
         kubelet.start()
         cluster.set_capacity(kubelet.name, {THEIRS: "7"})
-        s.start()
-        wait_true(s, "2")
+        service.start()
+        service.wait_true("2")
         pod = run_pod(cluster, kubelet.name, DONGLE, "2")
         with watch_node(cluster, kubelet.name) as watch:
             mark = cluster.audit.mark()
             kubelet.restart(zeroing=True)
             assert kubelet.has_zeroed(mark, [DONGLE, THEIRS]), "the kubelet has tried"
             assert cluster.capacity(kubelet.name)[THEIRS] == "0", "the policy keeps only published resources"
-            wait_true(s, "2")
+            service.wait_true("2")
         assert len(watch.versions) > 1
         for version in watch:
             assert version.allocatable[DONGLE] == version.node["status"]["capacity"][DONGLE] == "2"
@@ -121,6 +117,6 @@ def test_with_the_policy_no_zero_of_a_kubelet_is_ever_seen(cluster: Cluster, kub
         with kubelet.device_plugin(PLUGIN, 1):
             wait_until(lambda: cluster.allocatable(kubelet.name).get(PLUGIN) == "1", PATIENCE, "its devices are there")
         wait_until(lambda: cluster.allocatable(kubelet.name).get(PLUGIN) == "0", PATIENCE, "and gone with it")
-        s.configure(f'[resources."{DONGLE}"]\nstatic = {{ quantity = 0 }}\n')
-        s.reload()
-        wait_true(s, "0")
+        service.configure(f'[resources."{DONGLE}"]\nstatic = {{ quantity = 0 }}\n')
+        service.reload()
+        service.wait_true("0")

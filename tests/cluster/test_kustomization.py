@@ -52,8 +52,8 @@ def objects(cluster: Cluster, folder: Path) -> list[dict[str, Any]]:
     return list(yaml.safe_load_all("\n".join(run(cluster, "kustomize", folder))))
 
 
-def names(listed: list[dict[str, Any]]) -> set[tuple[str, str]]:
-    return {(made["kind"], made["metadata"]["name"]) for made in listed}
+def names(documents: list[dict[str, Any]]) -> set[tuple[str, str]]:
+    return {(document["kind"], document["metadata"]["name"]) for document in documents}
 
 
 def change(folder: Path, old: str, new: str) -> None:
@@ -102,10 +102,10 @@ def test_all_objects_are_applied_and_names_are_set_in_one_place(cluster: Cluster
     cluster.admin.create("/api/v1/namespaces", {"metadata": {"name": "monitoring"}})
     apply_crd(cluster, *PROMETHEUS_RULE)
     choose(folder, *OPTIONAL)
-    wanted = objects(cluster, folder)
-    assert not {kind for kind, _ in names(wanted)} & WORKLOADS
-    assert ("ConfigMap", "settings") not in names(wanted)
-    assert len(run(cluster, "apply", "-k", folder)) == len(wanted)
+    documents = objects(cluster, folder)
+    assert not {kind for kind, _ in names(documents)} & WORKLOADS
+    assert ("ConfigMap", "settings") not in names(documents)
+    assert len(run(cluster, "apply", "-k", folder)) == len(documents)
     dashboard = cluster.admin.get("/api/v1/namespaces/monitoring/configmaps/capacityd-dashboard")
     assert dashboard["metadata"]["labels"] == {"grafana_dashboard": "1"}
     source = (ROOT / "conf/grafana/capacityd-dashboard.json").read_text()
@@ -136,12 +136,12 @@ def test_all_objects_are_applied_and_names_are_set_in_one_place(cluster: Cluster
     assert denial("b.example") == ""
     assert changed in denial("c"), "a word without a dot is no domain"
     body = pod([container({"b.example/wan-mbps": 9})])
-    made = wait_until(lambda: annotations_of(dry_run(cluster, body)), PATIENCE, "the bandwidth is enforced")
-    assert made == both("9M")
+    annotations = wait_until(lambda: annotations_of(dry_run(cluster, body)), PATIENCE, "the bandwidth is enforced")
+    assert annotations == both("9M")
     created = dry_run(cluster, body)
     assert created["spec"]["containers"][0]["resources"]["limits"]["b.example/build"] == "1"
     cluster.admin.get("/apis/monitoring.coreos.com/v1/namespaces/default/prometheusrules/capacityd")
     unchanged = kubectl(cluster, "diff", "-k", folder)
     assert (unchanged.returncode, unchanged.stdout) == (0, ""), unchanged.stderr
     removed = run(cluster, "delete", "-k", folder, "--wait=false")
-    assert len(removed) == len(wanted)
+    assert len(removed) == len(documents)

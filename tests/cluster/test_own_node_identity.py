@@ -11,9 +11,10 @@ from tests import ROOT
 from tests.cluster.agent import DONGLE, condition_of, our_events
 from tests.cluster.api import PATCHES, Api, ApiError
 from tests.cluster.controlplane import Cluster
+from tests.cluster.credentials import node_user
 from tests.cluster.identity import account_token, create_node
 from tests.cluster.kubectl import succeed
-from tests.cluster.service import DONGLES, Service, service
+from tests.cluster.service import DONGLES, Service, service_on_machine
 from tests.cluster.versions import CONSTRAINED_IMPERSONATION
 from tests.support.machines import usb_device
 
@@ -31,27 +32,29 @@ def applied(cluster: Cluster) -> Iterator[None]:
 
 
 @pytest.fixture
-def s(cluster: Cluster, applied: None) -> Iterator[Service]:
+def service(cluster: Cluster, applied: None) -> Iterator[Service]:
     """The service, not started yet, with a token that is bound to its Node."""
-    with service(cluster, usb_device("1-1"), node=create_node(cluster)) as made:
-        cluster.kubeconfig("account", made.kubeconfig, token=account_token(cluster, made.node))
-        act_as_node(made)
-        yield made
+    with service_on_machine(cluster, usb_device("1-1"), node=create_node(cluster)) as new_service:
+        cluster.kubeconfig("account", new_service.kubeconfig, token=account_token(cluster, new_service.node))
+        act_as_node(new_service)
+        yield new_service
 
 
-def act_as_node(s: Service) -> None:
+def act_as_node(service: Service) -> None:
     """Makes the service impersonate its Node, with the credentials in its kubeconfig."""
-    content = json.loads(s.kubeconfig.read_text())
-    content["users"][0]["user"]["as"] = f"system:node:{s.node}"
-    s.kubeconfig.write_text(json.dumps(content))
+    content = json.loads(service.kubeconfig.read_text())
+    content["users"][0]["user"]["as"] = node_user(service.node)
+    service.kubeconfig.write_text(json.dumps(content))
 
 
-def answer(cluster: Cluster, bearer: str, method: str, path: str, headers: dict[str, str], body: object = None) -> int:
-    """The status of the API server's response."""
-    api = Api(cluster.url, cluster.ca_file, bearer)
-    api._headers |= headers
+def status_of(cluster: Cluster, token: str, method: str, path: str, user: str = "", group: str = "") -> int:
+    """The HTTP status of the answer to a request. user, group: as which the request asks to act."""
+    api = Api(cluster.url, cluster.ca_file, token)
+    api._headers |= {"Impersonate-User": user} if user else {}
+    api._headers |= {"Impersonate-Group": group} if group else {}
+    key = [{"op": "add", "path": "/status/capacity/example.com~1x", "value": "1"}]
     try:
-        api.request(method, path, body, PATCHES["json"] if method == "PATCH" else "application/json")
+        api.request(method, path, key if method == "PATCH" else None, PATCHES["json"])
     except ApiError as refused:
         return refused.status
     return 200
@@ -59,73 +62,72 @@ def answer(cluster: Cluster, bearer: str, method: str, path: str, headers: dict[
 
 @pytest.mark.protocol
 @pytest.mark.since(CONSTRAINED_IMPERSONATION)
-def test_it_publishes_watches_and_withdraws(cluster: Cluster, s: Service) -> None:
-    s.configure(f"{DONGLES}label = true\n")
-    with cluster.audit.requests(user_agent="capacityd/") as requests:
-        s.start()
-        node = cluster.node(s.node)
-        assert (node["status"]["capacity"][DONGLE], node["metadata"]["labels"][DONGLE]) == ("1", "1")
-        assert condition_of(node)["status"] == "True"
-        assert s.watched
-        s.stop()
-        s.cli("withdraw", status=0)
-    assert {r.code for r in requests.all()} == {200, 201}
-    assert len(our_events(cluster, s.node)) >= 2
-    assert condition_of(cluster.node(s.node)) == {}
+def test_it_publishes_watches_and_withdraws(cluster: Cluster, service: Service) -> None:
+    service.configure(f"{DONGLES}label = true\n")
+    mark = cluster.audit.mark()
+    service.start()
+    node = cluster.node(service.node)
+    assert (node["status"]["capacity"][DONGLE], node["metadata"]["labels"][DONGLE]) == ("1", "1")
+    assert condition_of(node)["status"] == "True"
+    assert service.watched
+    service.stop()
+    service.cli("withdraw", status=0)
+    requests = [r for r in cluster.audit.since(mark) if r.user_agent.startswith("capacityd/")]
+    assert {r.code for r in requests} == {200, 201}
+    assert len(our_events(cluster, service.node)) >= 2
+    assert condition_of(cluster.node(service.node)) == {}
 
 
 @pytest.mark.protocol
 @pytest.mark.since(CONSTRAINED_IMPERSONATION)
-def test_everything_else_is_refused(cluster: Cluster, s: Service) -> None:
-    other, bearer = create_node(cluster), account_token(cluster, s.node)
-    own = {"Impersonate-User": f"system:node:{s.node}"}
-    path, patch = (
-        f"/api/v1/nodes/{s.node}",
-        [{"op": "add", "path": "/status/capacity/example.com~1x", "value": "1"}],
-    )
-
-    def code(method: str, path: str, headers: dict[str, str], body: object = None) -> int:
-        return answer(cluster, bearer, method, path, headers, body)
-
-    assert (code("GET", path, own), code("PATCH", f"{path}/status", own, patch)) == (200, 200)
-    # Another Node, with either name.
-    for name in (s.node, other):
-        header = {"Impersonate-User": f"system:node:{name}"}
-        assert code("GET", f"/api/v1/nodes/{other}", header) == 403
-        assert code("PATCH", f"/api/v1/nodes/{other}/status", header, patch) == 403
-    assert code("GET", path, {"Impersonate-User": f"system:node:{other}"}) == 403
-    # Another verb, or another resource.
-    assert code("PATCH", path, own, patch) == 403
-    assert code("DELETE", path, own) == 403
-    assert code("GET", "/api/v1/nodes", own) == 403
-    assert code("GET", "/api/v1/namespaces/default/secrets", own) == 403
-    assert code("GET", "/api/v1/pods", own) == 403
-    # Without the header, or with a group or another user.
-    assert (code("GET", path, {}), code("PATCH", f"{path}/status", {}, patch)) == (403, 403)
-    assert code("GET", path, own | {"Impersonate-Group": "system:nodes"}) == 403
-    assert code("GET", path, {"Impersonate-User": "admin"}) == 403
+def test_everything_else_is_refused(cluster: Cluster, service: Service) -> None:
+    other, token = create_node(cluster), account_token(cluster, service.node)
+    itself, the_other = node_user(service.node), node_user(other)
+    path, others_path = f"/api/v1/nodes/{service.node}", f"/api/v1/nodes/{other}"
+    allowed: list[tuple[str, ...]] = [("GET", path, itself), ("PATCH", f"{path}/status", itself)]
+    refused: list[tuple[str, ...]] = [
+        # Another Node, with either name.
+        ("GET", others_path, itself),
+        ("GET", others_path, the_other),
+        ("PATCH", f"{others_path}/status", itself),
+        ("PATCH", f"{others_path}/status", the_other),
+        ("GET", path, the_other),
+        # Another verb, or another resource.
+        ("PATCH", path, itself),
+        ("DELETE", path, itself),
+        ("GET", "/api/v1/nodes", itself),
+        ("GET", "/api/v1/namespaces/default/secrets", itself),
+        ("GET", "/api/v1/pods", itself),
+        # No user to act as, the administrator, or a group.
+        ("GET", path, ""),
+        ("PATCH", f"{path}/status", ""),
+        ("GET", path, "admin"),
+        ("GET", path, itself, "system:nodes"),
+    ]
+    statuses = {request: status_of(cluster, token, *request) for request in [*allowed, *refused]}
+    assert statuses == {**dict.fromkeys(allowed, 200), **dict.fromkeys(refused, 403)}
 
 
 @pytest.mark.protocol
 @pytest.mark.since(CONSTRAINED_IMPERSONATION)
 @pytest.mark.parametrize("bound_to", ["another Node", "no Node"])
-def test_a_token_that_is_not_bound_to_the_node(cluster: Cluster, s: Service, bound_to: str) -> None:
+def test_a_token_that_is_not_bound_to_the_node(cluster: Cluster, service: Service, bound_to: str) -> None:
     token = account_token(cluster, create_node(cluster) if bound_to == "another Node" else "")
-    cluster.kubeconfig("account", s.kubeconfig, token=token)
-    act_as_node(s)
-    message = s.cli("apply", status=3).stderr
+    cluster.kubeconfig("account", service.kubeconfig, token=token)
+    act_as_node(service)
+    message = service.cli("apply", status=3).stderr
     assert "This needs Kubernetes 1.36 or later" in message
     assert "bound to this Node" in message
-    assert s.capacity() is None
+    assert service.capacity() is None
 
 
 @pytest.mark.protocol
 def test_without_the_rights(cluster: Cluster) -> None:
     """An older cluster gives the same answer with any roles, because it knows only impersonation of users."""
     cluster.grant("plain", "get", "nodes")
-    with service(cluster, usb_device("1-1"), node=create_node(cluster)) as s:
-        cluster.kubeconfig("plain", s.kubeconfig, credentials="certificate")
-        act_as_node(s)
-        message = s.cli("apply", status=3).stderr
+    with service_on_machine(cluster, usb_device("1-1"), node=create_node(cluster)) as service:
+        cluster.kubeconfig("plain", service.kubeconfig, credentials="certificate")
+        act_as_node(service)
+        message = service.cli("apply", status=3).stderr
     assert "This needs Kubernetes 1.36 or later" in message
     assert 'use identity.yaml, and remove "as"' in message

@@ -15,7 +15,7 @@ from tests.cluster.controlplane import Cluster
 from tests.cluster.identity import FOREIGN, Kind, account_token, create_node, event, identity, request, write
 from tests.cluster.kubectl import succeed
 from tests.cluster.processes import PATIENCE, wait_until
-from tests.cluster.service import DONGLES, Service, service
+from tests.cluster.service import DONGLES, Service, service_on_machine
 from tests.cluster.versions import BOUND_TOKENS
 from tests.support.machines import usb_device
 from tests.support.pages import blocks, commands
@@ -47,40 +47,41 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 
 
 @pytest.fixture
-def s(in_force: None, cluster: Cluster, kind: Kind) -> Iterator[Service]:
+def service(in_force: None, cluster: Cluster, kind: Kind) -> Iterator[Service]:
     """The service, not started yet, with capacityd's own identity. Each test has its own Node."""
-    with service(cluster, usb_device("1-1"), usb_device("1-2"), node=create_node(cluster)) as made:
-        identity(cluster, made.node, kind, made.kubeconfig)
+    with service_on_machine(cluster, usb_device("1-1"), usb_device("1-2"), node=create_node(cluster)) as new_service:
+        identity(cluster, new_service.node, kind, new_service.kubeconfig)
         # A token that is bound to a Node contains the Node's name.
-        made.configure(kubernetes=f'node_name = "{made.node}"' if kind == "certificate" else "")
-        yield made
+        new_service.configure(kubernetes=f'node_name = "{new_service.node}"' if kind == "certificate" else "")
+        yield new_service
 
 
-def test_the_services_own_traffic_passes(cluster: Cluster, s: Service, kind: Kind) -> None:
-    before = cluster.node(s.node)
-    named = f'node_name = "{s.node}"' if kind == "certificate" else ""
+def test_the_services_own_traffic_passes(cluster: Cluster, service: Service, kind: Kind) -> None:
+    before = cluster.node(service.node)
+    named = f'node_name = "{service.node}"' if kind == "certificate" else ""
     text = f"{DONGLES}label = true\n"
-    s.configure(text, named)
-    with cluster.audit.requests(user_agent="capacityd/") as requests:
-        s.cli("apply", status=0)
-        node = cluster.node(s.node)
-        assert (node["status"]["capacity"][DONGLE], node["metadata"]["labels"][DONGLE]) == ("2", "2")
-        s.machine.unplug("1-1", events=False)
-        s.configure(f'{text}[resources."{FOREIGN}"]\nstatic = {{ quantity = 9 }}\n', named)
-        s.cli("apply", status=4)
-        node = cluster.node(s.node)
-        for key in ("capacity", "allocatable"):
-            assert node["status"][key] == {**before["status"][key], DONGLE: "1"}
-        assert node["metadata"]["labels"] == before["metadata"]["labels"] | {DONGLE: "1"}
-        assert published_on(node) == {DONGLE: 1, f"label {DONGLE}": 1}
-        assert condition_of(node)["reason"] == "Refused"
-        s.start()
-        assert s.watched
-        s.stop()
-        s.cli("withdraw", status=0)
-    assert {r.code for r in requests.all()} == {200, 201}
-    assert len(our_events(cluster, s.node)) >= 3
-    after = cluster.node(s.node)
+    service.configure(text, named)
+    mark = cluster.audit.mark()
+    service.cli("apply", status=0)
+    node = cluster.node(service.node)
+    assert (node["status"]["capacity"][DONGLE], node["metadata"]["labels"][DONGLE]) == ("2", "2")
+    service.machine.unplug("1-1", events=False)
+    service.configure(f'{text}[resources."{FOREIGN}"]\nstatic = {{ quantity = 9 }}\n', named)
+    service.cli("apply", status=4)
+    node = cluster.node(service.node)
+    for key in ("capacity", "allocatable"):
+        assert node["status"][key] == {**before["status"][key], DONGLE: "1"}
+    assert node["metadata"]["labels"] == before["metadata"]["labels"] | {DONGLE: "1"}
+    assert published_on(node) == {DONGLE: 1, f"label {DONGLE}": 1}
+    assert condition_of(node)["reason"] == "Refused"
+    service.start()
+    assert service.watched
+    service.stop()
+    service.cli("withdraw", status=0)
+    requests = [r for r in cluster.audit.since(mark) if r.user_agent.startswith("capacityd/")]
+    assert {r.code for r in requests} == {200, 201}
+    assert len(our_events(cluster, service.node)) >= 3
+    after = cluster.node(service.node)
     for changed in (before, after):
         for key in ("resourceVersion", "managedFields"):
             changed["metadata"].pop(key, None)
@@ -169,14 +170,14 @@ def test_the_policy_denies_each_other_change(cluster: Cluster, node_and_identity
     assert cluster.node(node) == before
 
 
-def test_another_node_is_denied(cluster: Cluster, s: Service) -> None:
+def test_another_node_is_denied(cluster: Cluster, service: Service) -> None:
     other = create_node(cluster)
     own_key = [set_("/status/capacity/example.com~1dongle", "4")]
-    assert f'its own Node only, which is "{s.node}"' in write(cluster, s.kubeconfig, other, own_key)
-    assert "about its own Node only" in event(cluster, s.kubeconfig, other)
+    assert f'its own Node only, which is "{service.node}"' in write(cluster, service.kubeconfig, other, own_key)
+    assert "about its own Node only" in event(cluster, service.kubeconfig, other)
     assert DONGLE not in cluster.capacity(other)
-    assert write(cluster, s.kubeconfig, s.node, own_key) == ""
-    assert event(cluster, s.kubeconfig, s.node) == ""
+    assert write(cluster, service.kubeconfig, service.node, own_key) == ""
+    assert event(cluster, service.kubeconfig, service.node) == ""
 
 
 def test_an_account_without_a_node_is_denied(cluster: Cluster, node_and_identity: tuple[str, Path]) -> None:
@@ -199,14 +200,14 @@ def test_the_own_identity_has_no_further_rights(cluster: Cluster, node_and_ident
 
 
 @pytest.mark.parametrize("kind", ["certificate"])
-def test_an_administrator_can_withdraw_by_hand(cluster: Cluster, s: Service) -> None:
+def test_an_administrator_can_withdraw_by_hand(cluster: Cluster, service: Service) -> None:
     """The command is on the page about operations."""
-    before = cluster.node(s.node)["status"]
-    s.cli("apply", status=0)
+    before = cluster.node(service.node)["status"]
+    service.cli("apply", status=0)
     page = (ROOT / "docs/operations.md").read_text()
     shown = [words for block in blocks(page) if block.kind == "sh" for words in commands(block)]
     (command,) = (words for words in shown if words[:3] == ["kubectl", "patch", "node"])
-    succeed(cluster, "patch", "node", s.node, *command[4:])
-    after = cluster.node(s.node)
+    succeed(cluster, "patch", "node", service.node, *command[4:])
+    after = cluster.node(service.node)
     assert after["status"] == before
     assert ANNOTATION not in after["metadata"]["annotations"]

@@ -27,10 +27,10 @@ from tests.support.watching import Watching, watching
 pytestmark = pytest.mark.protocol
 
 
-def target_of(kubeconfig: Path, name: str | None = None) -> WatchTarget:
-    """The target that a pass with this kubeconfig hands over. name: node_name in the configuration."""
+def target_of(kubeconfig: Path) -> WatchTarget:
+    """The target that a pass with this kubeconfig hands over."""
     cache = CredentialsCache()
-    node = open_node(str(kubeconfig), name, Machine("", None), cache)
+    node = open_node(str(kubeconfig), None, Machine("", None), cache)
     with suppress(NodeMissing):
         node.read()
     assert cache.target is not None
@@ -63,17 +63,6 @@ def test_the_kubelets_credentials_watch_the_own_node(cluster: Cluster) -> None:
         cluster.create_node(name)
         anew = wait_changed(watcher, NodeSeen(""))
     assert len({created, changed, anew}) == 3
-
-
-def test_a_role_without_the_verb_is_named(cluster: Cluster, tmp_path: Path) -> None:
-    name = create_node(cluster)
-    user = f"reader-of-{name}"
-    cluster.grant(user, "get", "nodes")
-    path = cluster.kubeconfig(user, tmp_path / "kubeconfig", credentials="certificate")
-    with watching(target_of(path, name), CLIENT) as watcher:
-        assert 'the identity needs a role with the verb "watch" on "nodes"' in watcher.wait_not_watched().reason
-        cluster.grant(user, "watch", "nodes")
-        watcher.wait_seen(2)
 
 
 def test_a_killed_api_server(cluster: Cluster) -> None:

@@ -3,17 +3,16 @@ machine, and the faults. These functions access nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from capacityd.model.reading import Quantity, Reading, Unknown
 from tests.cluster.nodewatch import Version
 from tests.support.judge import node_view as view
-from tests.support.judge import observations
 from tests.support.judge.admitted import ADMITTED, ANSWERED, Admitted
 from tests.support.judge.judge import BrokenPromise, Judge
-from tests.support.judge.observations import Configuration, Observation, Trouble, Wanted, Writer
 from tests.support.judge.promises import MINUTE, pace
+from tests.support.judge.surroundings import Configuration, ConfiguredResource, Trouble, Writer
 
 SLACK = 15.0
 """Seconds for a pass on a busy machine."""
@@ -51,38 +50,42 @@ class Span:
     end: float
 
 
-_BUSY = Admitted("", ("true_only_while_right", "right_in_time"), lambda ghosts, breach: SLACK)
+_BUSY = Admitted(lambda memory, breach: SLACK, ("true_only_while_right", "right_in_time"))
 """Allows passes to be late on a busy machine."""
 
 
+Step = tuple[float, Callable[..., None], tuple[object, ...]]
+"""A time in seconds since the epoch, and a method of Judge with its further arguments, which tells what happened."""
+
+
 def broken_promise(
-    versions: Sequence[Version], changes: Sequence[Change], spans: Iterable[Span], end: float
+    versions: Sequence[Version], changes: Sequence[Change], spans: Sequence[Span], end: float
 ) -> BrokenPromise | None:
     """The first broken promise, or None. end: until when to judge, in seconds since the epoch.
 
     The first version already has the machine's numbers.
     """
-    judge = Judge((*ADMITTED, _BUSY))
-    told = [*_versions(versions), *_changes(changes), *_spans(spans)]
-    told += [observations.Looks(float(second)) for second in range(int(versions[0].received), int(end) + 1)]
+    steps: list[Step] = [*_versions(versions), *_changes(changes), *_spans(spans)]
+    steps += [(float(second), Judge.time_passes, ()) for second in range(int(versions[0].received), int(end) + 1)]
+    steps.sort(key=lambda step: step[0])
     names = {name for change in changes for name in change.quantities}
-    begin = min(observation.at for observation in told)
-    configuration = Configuration({name: Wanted() for name in names}, lower_after=10.0)
+    judge = Judge((*ADMITTED, _BUSY))
+    begin, *_ = steps[0]
     try:
-        judge.observe(observations.Configured(begin, configuration))
-        for observation in sorted(told, key=lambda observation: observation.at):
-            judge.observe(observation)
+        judge.configuration_is(begin, Configuration({name: ConfiguredResource() for name in names}, lower_after=10.0))
+        for at, tell, arguments in steps:
+            tell(judge, at, *arguments)
     except BrokenPromise as broken:
         return broken
     return None
 
 
-def _versions(versions: Sequence[Version]) -> Iterator[Observation]:
+def _versions(versions: Sequence[Version]) -> Iterator[Step]:
     """Each version with its writer. Every write of capacityd changes the annotation, or renews the heartbeat."""
     last: Version | None = None
     for version in versions:
         by = Writer.CAPACITYD if last is None or _is_by_capacityd(last, version) else Writer.OTHER
-        yield observations.NodeIs(version.received, None if version.type == "DELETED" else version.node, by)
+        yield version.received, Judge.node_is, (None if version.type == "DELETED" else version.node, by)
         last = version
 
 
@@ -90,29 +93,30 @@ def _is_by_capacityd(last: Version, version: Version) -> bool:
     return last.condition != version.condition or last.published != version.published
 
 
-def _changes(changes: Iterable[Change]) -> Iterator[Observation]:
-    has: dict[str, Reading] = {}
+def _changes(changes: Iterable[Change]) -> Iterator[Step]:
+    readings: dict[str, Reading] = {}
     for change in sorted(changes, key=lambda change: change.at):
-        has |= {name: Unknown("too old") if n is None else Quantity(n) for name, n in change.quantities.items()}
-        yield observations.MachineHas(change.at, dict(has))
+        for name, number in change.quantities.items():
+            readings[name] = Unknown("too old") if number is None else Quantity(number)
+        yield change.at, Judge.machine_has, (dict(readings),)
 
 
-def _spans(spans: Iterable[Span]) -> Iterator[Observation]:
+def _spans(spans: Iterable[Span]) -> Iterator[Step]:
     known = [span for span in spans if span.kind in _TROUBLES]
     for span in known:
         trouble = _TROUBLES[span.kind]
         # If two faults overlap that are the same trouble for the judge, the later end counts.
         end = max(other.end for other in known if _TROUBLES[other.kind] is trouble and other.begin <= span.end)
-        yield observations.Begins(span.begin - 1.0, trouble)
-        yield observations.Ends(end + (MINUTE if span.kind in _UNSEEN else 0.0), trouble)
+        yield span.begin - 1.0, Judge.trouble_begins, (trouble,)
+        yield end + (MINUTE if span.kind in _UNSEEN else 0.0), Judge.trouble_ends, (trouble,)
 
 
-def is_right(version: Version, wanted: Mapping[str, int | None]) -> bool:
-    """Whether the condition is True, and the wanted quantities are published and allocatable."""
+def is_right(version: Version, expected: Mapping[str, int | None]) -> bool:
+    """Whether the condition is True, and the expected quantities are published and allocatable."""
     places = view.published(version.node), view.stored(version.node), view.allocatable(version.node)
     return version.condition.get("status") == "True" and all(
         quantity is not None and all(str(place.get(name)) == str(quantity) for place in places)
-        for name, quantity in wanted.items()
+        for name, quantity in expected.items()
     )
 
 

@@ -9,11 +9,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from capacityd.model.errors import NodeConflict
 from tests.cluster.netlink import network_of
 from tests.package.machine import Machine
-from tests.support.nodes import merge_patch
-from tests.support.server import Request, answer, failure, review
+from tests.support.model.answers import Rejected, apply
+from tests.support.server import Request, answer, review
 from tests.support.watch_server import Stream, WatchServer, version, watch_server
 
 KUBECONFIG = "/etc/kubernetes/kubelet.conf"
@@ -57,9 +56,9 @@ class ApiServer:
         with self._changing:
             if request.method == "PATCH":
                 try:
-                    self._change(merge_patch(self._node, json.loads(request.body)))
-                except NodeConflict as e:
-                    return failure(409, str(e))
+                    self._change(apply(self._node, request.headers["content-type"], json.loads(request.body)))
+                except Rejected as e:
+                    return answer(e.answer.status, e.answer.body)
             return answer(200, self._node)
 
 

@@ -9,11 +9,16 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.support.judge import node_view as view
+from tests.support.nodes import merge
 
-WEBHOOK = 'admission webhook "w.example.com" denied the request: '
-_POLICY = "nodes \"n1\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' denied request: "
-GUARD = "the server rejected our request due to an error in our request"
-_TOO_LARGE = "etcdserver: request is too large"
+_REASON = "not on my Nodes"
+_MESSAGES = {
+    "webhook": f'admission webhook "w.example.com" denied the request: {_REASON}',
+    "policy": f"nodes \"n1\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' denied request: {_REASON}",
+    "opaque": "the server rejected our request due to an error in our request",
+    "storage": "etcdserver: request is too large",
+}
+"""The API server's message, by kind of denial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,21 +35,14 @@ class Denies:
 
     def applies(self, before: str | None, after: str | None) -> bool:
         """Whether a change of the key from `before` to `after` is denied. None stands for a missing key."""
-        return before != after and (self.most is None or (after is not None and int(after) > self.most))
-
-    def reason(self) -> str:
-        """The reason that the condition must quote."""
-        return {"opaque": "", "storage": _TOO_LARGE}.get(self.kind, "not on my Nodes")
+        if before == after:
+            return False
+        return self.most is None or (after is not None and int(after) > self.most)
 
     def status(self) -> tuple[int, str, Sequence[Mapping[str, str]]]:
         """The code, the message and the causes of the answer."""
-        text = {
-            "webhook": WEBHOOK + "not on my Nodes",
-            "policy": _POLICY + "not on my Nodes",
-            "opaque": GUARD,
-            "storage": _TOO_LARGE,
-        }[self.kind]
-        return self.code, text, [{"message": text}] if self.kind == "policy" else []
+        message = _MESSAGES[self.kind]
+        return self.code, message, [{"message": message}] if self.kind == "policy" else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +65,14 @@ def alter(after: dict[str, Any], before: Mapping[str, Any], alters: Alters) -> N
     """Alters a written Node, as a mutating webhook does for every client."""
     capacity = after["status"].setdefault("capacity", {})
     if alters.key == "annotation":
-        _set(after["metadata"].setdefault("annotations", {}), view.PUBLISHED, alters.value)
+        merge(after["metadata"].setdefault("annotations", {}), {view.PUBLISHED: alters.value})
     elif alters.key == "condition":
-        conditions = [c for c in after["status"]["conditions"] if c["type"] != view.CONDITION]
-        ours = {"type": view.CONDITION, "status": "Unknown", "reason": "Altered", "message": alters.value}
-        after["status"]["conditions"] = conditions if alters.value is None else [*conditions, ours]
+        after["status"]["conditions"] = [c for c in after["status"]["conditions"] if c["type"] != view.CONDITION]
+        if alters.value is not None:
+            altered = {"type": view.CONDITION, "status": "Unknown", "reason": "Altered", "message": alters.value}
+            after["status"]["conditions"].append(altered)
     elif capacity.get(alters.key) != before["status"].get("capacity", {}).get(alters.key):
-        _set(capacity, alters.key, alters.value)
-
-
-def _set(part: dict[str, Any], key: str, value: str | None) -> None:
-    part.pop(key, None)
-    if value is not None:
-        part[key] = value
+        merge(capacity, {alters.key: alters.value})
 
 
 _OURS = st.sampled_from(("example.com/a", "example.com/b", "example.com/c"))

@@ -301,18 +301,21 @@ def stacked(
 
 def mounts(*mounted: tuple[str, str, str, str], swaps: Iterable[tuple[str, str]] = ()) -> Recording:
     """A table of mounts (mount point, major:minor, type, source) and swap areas (path, "partition" or "file")."""
-    lines = [f"{29 + n} 1 {d} / {p} rw,relatime shared:{n} - {t} {s} rw\n" for n, (p, d, t, s) in enumerate(mounted, 1)]
-    swap = [f"{path:<40}{kind:<12}1048572\t\t0\t\t-2\n" for path, kind in swaps]
-    head = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
-    return files({"/proc/self/mountinfo": "".join(lines), "/proc/swaps": head + "".join(swap)})
+    mountinfo = ""
+    for number, (point, device, kind, source) in enumerate(mounted, 1):
+        mountinfo += f"{29 + number} 1 {device} / {point} rw,relatime shared:{number} - {kind} {source} rw\n"
+    swap_table = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
+    for path, kind in swaps:
+        swap_table += f"{path:<40}{kind:<12}1048572\t\t0\t\t-2\n"
+    return files({"/proc/self/mountinfo": mountinfo, "/proc/swaps": swap_table})
 
 
 def mount_table(*lines: str, swap_file: str = "") -> Recording:
     """A table of mounts in this order. A line is "major:minor root mount-point type source options"."""
     table = ""
-    for n, line in enumerate(lines, 30):
-        number, root, point, kind, source, options = line.split(" ")
-        table += f"{n} 1 {number} {root} {point} rw - {kind} {source} {options}\n"
+    for number, line in enumerate(lines, 30):
+        device, root, point, kind, source, options = line.split(" ")
+        table += f"{number} 1 {device} {root} {point} rw - {kind} {source} {options}\n"
     swaps = f"Filename\n{swap_file} file 1048572 0 -2\n" if swap_file else "Filename\n"
     return files({"/proc/self/mountinfo": table, "/proc/swaps": swaps})
 

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from capacityd.model.errors import NodeConflict
 from capacityd.model.node import ANNOTATION, CONDITION
 
 UID = "11111111-2222-3333-4444-555555555555"
@@ -41,28 +40,9 @@ def node(
     return document
 
 
-def merge_patch(document: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """The Node after a strategic merge patch. It supports only what capacityd's patches contain.
-
-    Raises NodeConflict if the patch is for another version of the Node.
-    """
-    metadata, status = document["metadata"], document["status"]
-    asked = patch["metadata"]
-    if any(asked[key] != metadata[key] for key in ("uid", "resourceVersion")):
-        raise NodeConflict("the object has been modified")
-    merged_metadata = {key: _merged(metadata.get(key), asked[key]) for key in ("annotations", "labels") if key in asked}
-    changes = patch.get("status", {})
-    merged_status: dict[str, Any] = {
-        key: _merged(status.get(key), changes[key]) for key in ("capacity", "allocatable") if key in changes
-    }
-    if conditions := changes.get("conditions"):
-        types = {condition["type"] for condition in conditions}
-        kept = [condition for condition in status.get("conditions", []) if condition["type"] not in types]
-        added = [condition for condition in conditions if "$patch" not in condition]
-        merged_status["conditions"] = [*kept, *added]
-    return {**document, "metadata": {**metadata, **merged_metadata}, "status": {**status, **merged_status}}
-
-
-def _merged(stored: Mapping[str, str] | None, changes: Mapping[str, str | None]) -> dict[str, str]:
-    merged = {**(stored or {}), **changes}
-    return {name: value for name, value in merged.items() if value is not None}
+def merge(part: dict[str, Any], changes: Mapping[str, Any]) -> None:
+    """Sets these keys of a part of a document. None removes a key."""
+    for key, value in changes.items():
+        part.pop(key, None)
+        if value is not None:
+            part[key] = value

@@ -37,18 +37,18 @@ def value_detector(name: str) -> ValueDetector:
     return detector
 
 
-def table(detector: str, written: TomlTable, defaults: bool = True) -> Table:
+def table(name: str, written: TomlTable, with_defaults: bool = True) -> Table:
     """A parsed table of a detector. Attributes and properties are written as {"attributes.size": "…"}."""
-    known = device_detector(detector)
-    wanted = {**(known.defaults if defaults else {}), **written}
-    return Table(tuple(_test(known, key, raw) for key, raw in wanted.items()))
+    detector = device_detector(name)
+    complete = {**detector.defaults, **written} if with_defaults else written
+    return Table(tuple(_matcher(detector, key, raw) for key, raw in complete.items()))
 
 
 def resource(detector: str, *tables: TomlTable, excepts: tuple[TomlTable, ...] = (), **more: Any) -> Resource:
     """A resource that counts the devices that match any of the tables."""
-    wanted = tuple(table(detector, t) for t in tables or ({},))
-    unwanted = tuple(table(detector, t, defaults=False) for t in excepts)
-    return Resource("example.com/thing", detector, wanted, unwanted, **more)
+    counted_tables = tuple(table(detector, written) for written in tables or ({},))
+    excepted_tables = tuple(table(detector, written, with_defaults=False) for written in excepts)
+    return Resource("example.com/thing", detector, counted_tables, excepted_tables, **more)
 
 
 def read(host: Host, detector: str, *tables: TomlTable, **more: Any) -> Reading:
@@ -80,22 +80,22 @@ def counted(host: Host, detector: str, *tables: TomlTable, **more: Any) -> list[
     """The names of the devices that count, or [] if the resource is absent. Unknown fails the test."""
     reading = read(host, detector, *tables, **more)
     if isinstance(reading, Quantity):
-        return [e.device for e in reading.contributions]
+        return [contribution.device for contribution in reading.contributions]
     assert isinstance(reading, Absent), reading
     return []
 
 
 def values(host: Host, detector: str, key: str) -> dict[str, Value]:
     """The value of a key by device. For a value that can't be read: "unknown: " and the reason."""
-    known, by_device = device_detector(detector), {}
-    for device in known.find(host):
+    enumerated, by_device = device_detector(detector), {}
+    for device in enumerated.find(host):
         try:
-            by_device[device.name] = value_of(host, known, device, key)
+            by_device[device.name] = value_of(host, enumerated, device, key)
         except HostError as e:
             by_device[device.name] = f"unknown: {e}"
     return by_device
 
 
-def _test(detector: DeviceDetector, key: str, raw: object) -> KeyMatcher:
+def _matcher(detector: DeviceDetector, key: str, raw: object) -> KeyMatcher:
     kind = detector.keys[key].kind if key in detector.keys else Text()
     return KeyMatcher(key, kind.parse(raw), str(raw))

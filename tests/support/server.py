@@ -97,29 +97,47 @@ class Server:
 
 @contextmanager
 def serve(script: Script) -> Iterator[Server]:
-    class Handler(socketserver.StreamRequestHandler):
-        def handle(self) -> None:
-            request = read_request(self.rfile)
+    """Runs a server that answers each request as the script says."""
+
+    def handle(connection: socket.socket) -> None:
+        with connection.makefile("rb") as lines:
+            request = read_request(lines)
             assert request is not None, "a client that connects sends a request"
             server.received.append(request)
-            raw = script(request)
-            if raw == SILENCE:
-                self.rfile.read()  # until the client has disconnected
-            elif raw is None:
-                # With a linger time of zero, close() sends a reset.
-                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            response = script(request)
+            if response == SILENCE:
+                lines.read()  # until the client has disconnected
+            elif response is None:
+                reset(connection)
             else:
-                with suppress(ConnectionError):  # the client has received enough
-                    self.wfile.write(raw)
+                connection.sendall(response)
 
-        def finish(self) -> None:
-            with suppress(ConnectionError):
-                super().finish()
+    with listening(handle) as address:
+        server = Server(f"http://{address}")
+        yield server
+
+
+def reset(connection: socket.socket) -> None:
+    """Makes the close of a connection send a reset."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+@contextmanager
+def listening(handle: Callable[[socket.socket], None], daemon_threads: bool = False) -> Iterator[str]:
+    """Handles each connection in its own thread. Yields the address, as HOST:PORT.
+
+    daemon_threads: whether the end of the context does not wait for these threads.
+    """
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with suppress(OSError):  # the client has disconnected
+                handle(self.request)
 
     with Listener(("127.0.0.1", 0), Handler) as listener:
-        server = Server(f"http://127.0.0.1:{listener.server_address[1]}")
+        listener.daemon_threads = daemon_threads
         with serving(listener):
-            yield server
+            yield f"127.0.0.1:{listener.server_address[1]}"
 
 
 @contextmanager

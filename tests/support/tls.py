@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import socketserver
 import ssl
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from socket import socket
 
 from tests.cluster.credentials import Authority
-from tests.support.server import Listener, Script, read_request, serving
+from tests.support.server import Script, listening, read_request
 
 Behaviour = Callable[[socket], None]
 """Handles a connection from its first byte on."""
@@ -75,33 +73,6 @@ def plain_http(connection: socket) -> None:
     connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 
 
-def _drip(connection: socket, begin: bytes, part: bytes) -> None:
-    """Sends the beginning at once, then the part again and again until the client disconnects."""
-    connection.sendall(begin)
-    while True:
-        time.sleep(0.02)
-        connection.sendall(part)
-
-
-def _drips(begin: bytes, part: bytes) -> Behaviour:
-    """A server without TLS that drips after the request."""
-
-    def behave(connection: socket) -> None:
-        with connection.makefile("rb") as lines:
-            read_request(lines)
-        _drip(connection, begin, part)
-
-    return behave
-
-
-DRIPS: Mapping[str, Behaviour] = {
-    "handshake": lambda connection: _drip(connection, b"\x16\x03\x03\x40\x00", b"\0"),
-    "header": _drips(b"HTTP/1.1 200 OK\r\n", b"a"),
-    "body": _drips(b"HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n", b" "),
-}
-"""Responses that take hours: the server sends a byte now and then, in the TLS handshake or in a part of plain HTTP."""
-
-
 class TlsServer:
     """A running server. behave: handles each connection. connections: the number of connections so far."""
 
@@ -113,15 +84,13 @@ class TlsServer:
 
 @contextmanager
 def serve_tls(behave: Behaviour) -> Iterator[TlsServer]:
+    """Runs a server with this behaviour at first."""
+
+    def handle(connection: socket) -> None:
+        server.connections += 1
+        server.behave(connection)
+
     server = TlsServer(behave)
-
-    class Handler(socketserver.BaseRequestHandler):
-        def handle(self) -> None:
-            server.connections += 1
-            with suppress(OSError):  # tests check the client's reaction, not the server's errors
-                server.behave(self.request)
-
-    with Listener(("127.0.0.1", 0), Handler) as listener:
-        server.url = f"https://127.0.0.1:{listener.server_address[1]}"
-        with serving(listener):
-            yield server
+    with listening(handle) as address:
+        server.url = f"https://{address}"
+        yield server

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import queue
 import socket
-import socketserver
 import ssl
-import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,7 +14,7 @@ from typing import Any
 
 from capacityd.model.watch_target import WatchTarget
 from tests.support.nodes import node
-from tests.support.server import SILENCE, Listener, Request, answer, read_request, serving
+from tests.support.server import SILENCE, Request, answer, listening, read_request, reset
 
 DEADLINE = 30.0
 """Seconds within which everything that a test waits for must happen."""
@@ -64,8 +62,7 @@ class Stream:
         self._ended.set()
 
     def reset(self) -> None:
-        # With a linger time of zero, close() sends a reset.
-        self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        reset(self._connection)
         self.close()
 
     def wait_closed(self) -> None:
@@ -132,30 +129,25 @@ def watch_server(
     script: Callable[[Stream], object] | None = None, pair: tuple[Path, Path] | None = None
 ) -> Iterator[WatchServer]:
     """Runs a fake server. script: see WatchServer. pair: a certificate and its key, for TLS."""
-    server = WatchServer()
-    server.script = script
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     if pair:
         context.load_cert_chain(*pair)
 
-    class Handler(socketserver.BaseRequestHandler):
-        def handle(self) -> None:
-            with suppress(OSError):  # the client has disconnected
-                if pair:
-                    with context.wrap_socket(self.request, server_side=True) as connection:
-                        server.handle(connection)
-                else:
-                    server.handle(self.request)
+    def handle(connection: socket.socket) -> None:
+        if pair:
+            with context.wrap_socket(connection, server_side=True) as encrypted:
+                server.handle(encrypted)
+        else:
+            server.handle(connection)
 
-    with Listener(("127.0.0.1", 0), Handler) as listener:
-        listener.daemon_threads = True
-        port = listener.server_address[1]
-        server.url = f"{'https' if pair else 'http'}://127.0.0.1:{port}"
-        with serving(listener):
-            try:
-                yield server
-            finally:
-                server.close()
+    server = WatchServer()
+    server.script = script
+    with listening(handle, daemon_threads=True) as address:
+        server.url = f"{'https' if pair else 'http'}://{address}"
+        try:
+            yield server
+        finally:
+            server.close()
 
 
 def target_of(server: WatchServer, url: str = "", node: str = "n1", **more: Any) -> WatchTarget:

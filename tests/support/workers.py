@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 
 import capacityd
 from capacityd.model.codec import decode_variant, encode, parse
-from capacityd.model.messages import JobRequest, Message, PassResult
+from capacityd.model.messages import JobRequest, Message
 from capacityd.model.options import Selection
 from capacityd.model.reasons import Job, PassReason
 
@@ -32,9 +31,3 @@ def job_line(job: Job, *reasons: str) -> str:
 def messages_of(output: str) -> list[Message]:
     """The messages in a worker's output."""
     return [decode_variant(Message, parse(line.encode())) for line in output.splitlines()]
-
-
-def pass_result(messages: Iterable[Message]) -> PassResult:
-    """The result among the messages of a pass."""
-    (result,) = (message for message in messages if isinstance(message, PassResult))
-    return result

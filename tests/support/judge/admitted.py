@@ -1,6 +1,6 @@
-"""What is admitted: each is a sentence of docs/explanation.md, with a function that says how long it excuses a breach.
+"""What is admitted: functions that excuse a breach of a promise. Their docstrings are sentences of docs/explanation.md.
 
-Nothing else is excused. The function returns seconds. 0: it excuses nothing; infinity: for as long as the breach lasts.
+Nothing else is excused.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from math import inf
 
 from tests.support.judge import node_view as view
-from tests.support.judge.ghosts import Ghosts
-from tests.support.judge.observations import Trouble
+from tests.support.judge.memory import Memory
 from tests.support.judge.promises import MINUTE, REACTION, WRITES, Breach, pace
+from tests.support.judge.surroundings import Trouble
 
 ANSWERED = 90.0
 """Seconds after a change by another capacityd during which the condition is Overwritten."""
@@ -26,15 +26,19 @@ POLLED = 300.0
 class Admitted:
     """An excuse."""
 
-    sentence: str
-    """As it stands on the page."""
+    excuses: Callable[[Memory, Breach], float]
+    """Returns for how many seconds it excuses a breach. 0: not at all; infinity: for as long as the breach lasts."""
     promises: tuple[str, ...]
     """The names of the promises whose breaches it may excuse."""
-    excuses: Callable[[Ghosts, Breach], float]
 
     @property
     def name(self) -> str:
         return self.excuses.__name__
+
+    @property
+    def sentence(self) -> str:
+        """As it stands on the page."""
+        return " ".join((self.excuses.__doc__ or "").split())
 
 
 _TRUE = ("true_only_while_right", "true_when_written")
@@ -42,121 +46,93 @@ _TIME = ("true_only_while_right", "right_in_time")
 _OWNER = ("untouched", "right_in_time", "true_only_while_right", "true_when_written")
 
 
-def a_limit_holds_a_change_back(ghosts: Ghosts, breach: Breach) -> float:
-    times = ghosts.passes_with_write[1 - WRITES :]
+def a_limit_holds_a_change_back(memory: Memory, breach: Breach) -> float:
+    """The limit on writes can delay a change by a minute, and the condition can stay True meanwhile."""
+    times = memory.passes_with_write[1 - WRITES :]
     is_often = len(times) == WRITES - 1 and times[-1] - times[0] < WRITES * MINUTE
-    return MINUTE if is_often and ghosts.at - times[-1] < MINUTE + REACTION else 0.0
+    return MINUTE if is_often and memory.at - times[-1] < MINUTE + REACTION else 0.0
 
 
-def many_events_wait(ghosts: Ghosts, breach: Breach) -> float:
-    before, since = ([at for at in ghosts.passes if (at > breach.since) == is_since] for is_since in (False, True))
-    times = before[-WRITES:]
-    is_often = len(times) == WRITES and breach.since - times[0] < WRITES * MINUTE
-    return MINUTE if is_often and (not since or ghosts.at - since[0] < REACTION) else 0.0
+def many_events_wait(memory: Memory, breach: Breach) -> float:
+    """After six passes in a row for one kind of event, the next event of this kind can wait for a minute, and the
+    condition stays True meanwhile."""
+    before = [at for at in memory.passes if at <= breach.since][-WRITES:]
+    after = [at for at in memory.passes if at > breach.since]
+    is_often = len(before) == WRITES and breach.since - before[0] < WRITES * MINUTE
+    is_waiting = not after or memory.at - after[0] < REACTION
+    return MINUTE if is_often and is_waiting else 0.0
 
 
-def the_node_is_out_of_reach(ghosts: Ghosts, breach: Breach) -> float:
-    if Trouble.API in ghosts.troubles or Trouble.STOPPED in ghosts.troubles:
+def the_node_is_out_of_reach(memory: Memory, breach: Breach) -> float:
+    """While the service is stopped, or cannot read or write the Node, the condition stays as it is."""
+    if Trouble.API in memory.troubles or Trouble.STOPPED in memory.troubles:
         return inf
-    ended = [ghosts.ended[trouble] for trouble in (Trouble.API, Trouble.STOPPED) if trouble in ghosts.ended]
+    ended = [memory.ended[trouble] for trouble in (Trouble.API, Trouble.STOPPED) if trouble in memory.ended]
     until = [span.ended + pace(span.ended - span.began) + REACTION for span in ended]
     return max([0.0, *(at - breach.since for at in until)])
 
 
-def the_node_is_not_watched(ghosts: Ghosts, breach: Breach) -> float:
-    return POLLED if ghosts.was(Trouble.WATCH, ghosts.at - breach.since) else 0.0
+def the_node_is_not_watched(memory: Memory, breach: Breach) -> float:
+    """If capacityd cannot watch the Node, it finds a change of the Node within five minutes."""
+    return POLLED if memory.was(Trouble.WATCH, memory.at - breach.since) else 0.0
 
 
-def the_watch_is_dead(ghosts: Ghosts, breach: Breach) -> float:
-    return NOTICED if ghosts.was(Trouble.DEAD_WATCH, ghosts.at - breach.since) else 0.0
+def the_watch_is_dead(memory: Memory, breach: Breach) -> float:
+    """If the watch of the Node breaks without an error, capacityd finds a change of the Node within 75 s."""
+    return NOTICED if memory.was(Trouble.DEAD_WATCH, memory.at - breach.since) else 0.0
 
 
-def no_event_reports_a_change(ghosts: Ghosts, breach: Breach) -> float:
-    span = ghosts.troubles.get(Trouble.SOURCES)
+def no_event_reports_a_change(memory: Memory, breach: Breach) -> float:
+    """If no event reports a change of the machine, the next pass finds the change."""
+    span = memory.troubles.get(Trouble.SOURCES)
     if span and span.concerns(breach.entry):
         return inf
     resource = view.resource_of(breach.entry)
-    noticed = [at for entry, at in ghosts.noticed.items() if resource in ("", entry)]
+    noticed = [at for entry, at in memory.noticed.items() if resource in ("", entry)]
     return max([0.0, *(at - breach.since for at in noticed)])
 
 
-def another_capacityd_writes(ghosts: Ghosts, breach: Breach) -> float:
-    return ANSWERED if ghosts.was(Trouble.OTHER_CAPACITYD, ghosts.at - breach.since + ANSWERED) else 0.0
+def another_capacityd_writes(memory: Memory, breach: Breach) -> float:
+    """While two instances of capacityd write to one Node, and for 90 s afterwards, the condition can stay True."""
+    if Trouble.OTHER_CAPACITYD in memory.troubles:
+        return inf
+    if not memory.was(Trouble.OTHER_CAPACITYD, memory.at - breach.since + ANSWERED):
+        return 0.0
+    return ANSWERED + max(0.0, memory.ended[Trouble.OTHER_CAPACITYD].ended - breach.since)
 
 
-def others_keep_overwriting(ghosts: Ghosts, breach: Breach) -> float:
-    often = sum(breach.since - at < WRITES * MINUTE for at in ghosts.overwritten) >= 3
+def others_keep_overwriting(memory: Memory, breach: Breach) -> float:
+    """If others overwrite capacityd's values three times within six minutes, the condition stays False for 90 s."""
+    often = sum(breach.since - at < WRITES * MINUTE for at in memory.overwritten) >= 3
     return ANSWERED if often and breach.fault is None else 0.0
 
 
-def the_annotation_is_lost_with_the_memory(ghosts: Ghosts, breach: Breach) -> float:
-    return inf if breach.entry in ghosts.orphaned else 0.0
+def the_annotation_is_lost_with_the_memory(memory: Memory, breach: Breach) -> float:
+    """If the annotation and the service's memory have both lost a key, the key is no longer capacityd's."""
+    return inf if breach.entry in memory.orphaned else 0.0
 
 
-def the_annotation_is_believed(ghosts: Ghosts, breach: Breach) -> float:
-    return inf if breach.entry in ghosts.believed else 0.0
+def the_annotation_is_believed(memory: Memory, breach: Breach) -> float:
+    """If another writer adds a key with a number to the annotation, capacityd treats key and number as its own."""
+    return inf if breach.entry in memory.believed else 0.0
 
 
-def anothers_number_equals_ours(ghosts: Ghosts, breach: Breach) -> float:
+def anothers_number_equals_ours(memory: Memory, breach: Breach) -> float:
+    """If another writer writes the published number to a key, capacityd cannot see that the key is now another
+    writer's, and can remove the key."""
     return inf if "of another writer from" in breach.detail else 0.0
 
 
 ADMITTED = (
-    Admitted(
-        "The limit on writes can delay a change by a minute, and the condition can stay True meanwhile.",
-        (*_TRUE, "right_in_time"),
-        a_limit_holds_a_change_back,
-    ),
-    Admitted(
-        "After six passes in a row for one kind of event, the next event of this kind can wait for a minute, and the "
-        "condition stays True meanwhile.",
-        _TIME,
-        many_events_wait,
-    ),
-    Admitted(
-        "While the service is stopped, or cannot read or write the Node, the condition stays as it is.",
-        ("true_only_while_right",),
-        the_node_is_out_of_reach,
-    ),
-    Admitted(
-        "If capacityd cannot watch the Node, it finds a change of the Node within five minutes.",
-        _TIME,
-        the_node_is_not_watched,
-    ),
-    Admitted(
-        "If the watch of the Node breaks without an error, capacityd finds a change of the Node within 75 s.",
-        _TIME,
-        the_watch_is_dead,
-    ),
-    Admitted(
-        "If no event reports a change of the machine, the next pass finds the change.",
-        _TIME,
-        no_event_reports_a_change,
-    ),
-    Admitted(
-        "While two instances of capacityd write to one Node, and for 90 s afterwards, the condition can stay True.",
-        (*_TRUE, "right_in_time"),
-        another_capacityd_writes,
-    ),
-    Admitted(
-        "If others overwrite capacityd's values three times within six minutes, the condition stays False for 90 s.",
-        ("right_in_time",),
-        others_keep_overwriting,
-    ),
-    Admitted(
-        "If the annotation and the service's memory have both lost a key, the key is no longer capacityd's.",
-        _OWNER,
-        the_annotation_is_lost_with_the_memory,
-    ),
-    Admitted(
-        "If another writer adds a key with a number to the annotation, capacityd treats key and number as its own.",
-        (*_OWNER, "unknown_keeps", "holds"),
-        the_annotation_is_believed,
-    ),
-    Admitted(
-        "If another writer writes the published number to a key, capacityd cannot see that the key is now another "
-        "writer's, and can remove the key.",
-        ("untouched",),
-        anothers_number_equals_ours,
-    ),
+    Admitted(a_limit_holds_a_change_back, (*_TRUE, "right_in_time")),
+    Admitted(many_events_wait, _TIME),
+    Admitted(the_node_is_out_of_reach, ("true_only_while_right",)),
+    Admitted(the_node_is_not_watched, _TIME),
+    Admitted(the_watch_is_dead, _TIME),
+    Admitted(no_event_reports_a_change, _TIME),
+    Admitted(another_capacityd_writes, (*_TRUE, "right_in_time")),
+    Admitted(others_keep_overwriting, ("right_in_time",)),
+    Admitted(the_annotation_is_lost_with_the_memory, _OWNER),
+    Admitted(the_annotation_is_believed, (*_OWNER, "unknown_keeps", "holds")),
+    Admitted(anothers_number_equals_ours, ("untouched",)),
 )

@@ -1,41 +1,19 @@
-"""The judge takes observations one after the other, and raises BrokenPromise at the first broken promise."""
+"""The judge is told what happens, step by step, and raises BrokenPromise at the first broken promise."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import singledispatchmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import inf
 
+from capacityd.model.reading import Reading
 from tests.support.judge import node_view as view
 from tests.support.judge import promises
 from tests.support.judge.admitted import ADMITTED, Admitted
-from tests.support.judge.faults import Fault, What, faults
-from tests.support.judge.ghosts import Ghosts
-from tests.support.judge.observations import (
-    Asks,
-    BacksUp,
-    Begins,
-    Booted,
-    Configured,
-    Document,
-    Ends,
-    Forgets,
-    Hears,
-    Looks,
-    MachineHas,
-    NodeIs,
-    Observation,
-    PassReads,
-    PluginsAre,
-    Remembers,
-    Requests,
-    Restores,
-    Sees,
-    Shows,
-    Trouble,
-    Writer,
-)
+from tests.support.judge.faults import Fault, FaultKind, faults
+from tests.support.judge.memory import Memory
 from tests.support.judge.promises import Breach
+from tests.support.judge.surroundings import Configuration, Document, Trouble, Writer
 
 
 class BrokenPromise(AssertionError):
@@ -50,18 +28,20 @@ class BrokenPromise(AssertionError):
 class Judge:
     """Judges one capacityd and its Node.
 
+    Each public method tells the judge what has happened at a time. The time is in seconds, on a clock that nobody sets
+    and that no reboot resets. A method raises BrokenPromise if a promise is broken, now or earlier.
+
     admitted: the exceptions that excuse a breach. secrets: texts that not all users may read.
     """
 
     def __init__(self, admitted: Sequence[Admitted] = ADMITTED, secrets: Iterable[str] = ()) -> None:
-        self.ghosts = Ghosts()
-        self.used: set[str] = set()
-        """The names of the exceptions that have excused a breach."""
+        self.memory = Memory()
         self.broken: BrokenPromise | None = None
-        """The first broken promise. It is kept, because a caller of observe() may have swallowed the error."""
+        """The first broken promise. It is kept, because the caller of a method may have swallowed the error."""
         self._admitted = admitted
         self._secrets = frozenset(secrets)
         self._asked: Document | None = None
+        """The Node to which the last PATCH of the pass should lead."""
         self._true_since: dict[Fault, float] = {}
         """Since when the condition has been True in spite of each present fault."""
         self._last_seen: dict[Fault, float] = {}
@@ -69,147 +49,163 @@ class Judge:
         self._wrong_since: dict[Fault | None, float] = {}
         """Since when each present fault has existed. None stands for a condition that is not True without a fault."""
 
-    def observe(self, observation: Observation) -> None:
-        """Takes an observation. Raises BrokenPromise if a promise is broken, now or earlier."""
+    # The machine and the Node
+
+    def time_passes(self, at: float) -> None:
+        """Time has passed, and nothing else has happened."""
         if self.broken:
             raise self.broken
-        self._time_passes(observation.at)
-        self._last_seen |= dict.fromkeys(self._true_since, self.ghosts.at)
-        self._take(observation)
-        if not isinstance(observation, Looks):
-            self._note_faults()
+        memory = self.memory
+        memory.at = max(memory.at, at)
+        self._report(promises.true_only_while_right, promises.true_only_while_right(memory, self._true_since))
+        self._report(promises.right_in_time, promises.right_in_time(memory, self._wrong_since))
+        self._last_seen |= dict.fromkeys(self._true_since, memory.at)
 
-    @singledispatchmethod
-    def _take(self, observation: Looks) -> None:
-        """Nothing but time has passed."""
+    def machine_boots(self, at: float) -> None:
+        """The machine boots."""
+        with self._happening(at) as memory:
+            memory.booted_at = memory.changed_at = at
+            memory.passes_with_write, memory.lower_since = [], {}
 
-    @_take.register
-    def _(self, booted: Booted) -> None:
-        ghosts = self.ghosts
-        ghosts.booted_at = ghosts.changed_at = booted.at
-        ghosts.passes_with_write, ghosts.lower_since = [], {}
+    def configuration_is(self, at: float, configuration: Configuration) -> None:
+        """A configuration comes into effect."""
+        with self._happening(at) as memory:
+            memory.configuration, memory.changed_at = configuration, at
+            memory.passes_with_write = []  # a reload is a person's intent
 
-    @_take.register
-    def _(self, configured: Configured) -> None:
-        self.ghosts.configuration, self.ghosts.changed_at = configured.configuration, configured.at
-        self.ghosts.passes_with_write = []  # a reload is a person's intent
+    def machine_has(self, at: float, readings: Mapping[str, Reading]) -> None:
+        """The machine has these true readings from now on, whether capacityd knows them or not."""
+        with self._happening(at) as memory:
+            if memory.readings != readings:
+                memory.readings, memory.changed_at = dict(readings), at
 
-    @_take.register
-    def _(self, has: MachineHas) -> None:
-        if self.ghosts.readings != has.readings:
-            self.ghosts.readings, self.ghosts.changed_at = dict(has.readings), has.at
+    def plugins_are(self, at: float, names: frozenset[str] | None) -> None:
+        """Device plugins have registered these names. None: the list of names can't be read."""
+        with self._happening(at) as memory:
+            memory.changed_at = memory.at
+            if names is None:
+                memory.begin(Trouble.PLUGINS, frozenset())
+                return
+            memory.end(Trouble.PLUGINS)
+            memory.plugins = names
+            memory.ours -= names
 
-    @_take.register
-    def _(self, reads: PassReads) -> None:
-        self._asked = None
-        self.ghosts.read(reads.at, dict(reads.readings))
+    def node_is(self, at: float, node: Document | None, by: Writer) -> None:
+        """The Node has changed. None: the Node does not exist."""
+        with self._happening(at) as memory:
+            asked = self._asked or node  # without a PATCH that was seen, the stored Node counts as asked for
+            memory.change(node, by, asked if by is Writer.CAPACITYD else None)
 
-    @_take.register
-    def _(self, sees: Sees) -> None:
-        self.ghosts.see(sees.node)
+    def cluster_is_backed_up(self, at: float) -> None:
+        """The cluster's state is saved."""
+        with self._happening(at) as memory:
+            memory.back_up()
 
-    @_take.register
-    def _(self, change: NodeIs) -> None:
-        asked = self._asked or change.node  # without a PATCH that was seen, the stored Node counts as asked for
-        self.ghosts.change(change, asked if change.by is Writer.CAPACITYD else None)
+    def cluster_is_restored(self, at: float, node: Document | None) -> None:
+        """The Node and the owners of its keys become what they were when the cluster was backed up."""
+        with self._happening(at) as memory:
+            memory.restore(node)
 
-    @_take.register
-    def _(self, _saves: BacksUp) -> None:
-        self.ghosts.back_up()
+    def trouble_begins(self, at: float, trouble: Trouble, entries: frozenset[str] = frozenset()) -> None:
+        """A trouble begins, or concerns other entries than before. No entries: the trouble concerns everything."""
+        with self._happening(at) as memory:
+            memory.begin(trouble, entries)
 
-    @_take.register
-    def _(self, restores: Restores) -> None:
-        self.ghosts.restore(restores.node)
+    def trouble_ends(self, at: float, trouble: Trouble) -> None:
+        """A trouble ends."""
+        with self._happening(at) as memory:
+            memory.end(trouble)
 
-    @_take.register
-    def _(self, begins: Begins) -> None:
-        self.ghosts.begin(begins.trouble, begins.entries)
+    # capacityd
 
-    @_take.register
-    def _(self, ends: Ends) -> None:
-        self.ghosts.end(ends.trouble)
+    def service_hears(self, at: float) -> None:
+        """The service receives an event."""
+        with self._happening(at) as memory:
+            memory.heard_at = at
 
-    @_take.register
-    def _(self, hears: Hears) -> None:
-        self.ghosts.heard_at = hears.at
+    def pass_reads(self, at: float, readings: Mapping[str, Reading]) -> None:
+        """A pass reads the machine, and gets these readings."""
+        with self._happening(at) as memory:
+            self._asked = None
+            memory.read(at, dict(readings))
 
-    @_take.register
-    def _(self, _forgets: Forgets) -> None:
-        self.ghosts.forget()
+    def pass_requests(self, at: float) -> None:
+        """A pass sends a request of any kind."""
+        with self._happening(at) as memory:
+            if not memory.requests or memory.requests[-1] < memory.began_pass_at:
+                memory.requests = [*memory.requests[-1:], memory.at]
+                self._report(promises.quiet, promises.quiet(memory))
 
-    @_take.register
-    def _(self, _remembers: Remembers) -> None:
-        self.ghosts.remember()
+    def pass_sees(self, at: float, node: Document | None) -> None:
+        """A pass gets the Node in this state: by a GET, or in the answer to a PATCH."""
+        with self._happening(at) as memory:
+            memory.see(node)
 
-    @_take.register
-    def _(self, shows: Shows) -> None:
-        self._report(promises.secret, promises.secret(self.ghosts, shows.text, self._secrets))
+    def pass_asks(self, at: float, before: Document, after: Document, is_part: bool = False) -> None:
+        """A pass sends a PATCH that would turn the Node from `before` into `after`, whatever the API server does.
 
-    @_take.register
-    def _(self, plugins: PluginsAre) -> None:
-        ghosts = self.ghosts
-        ghosts.changed_at = ghosts.at
-        if plugins.names is None:
-            ghosts.begin(Trouble.PLUGINS, frozenset())
-            return
-        ghosts.end(Trouble.PLUGINS)
-        ghosts.plugins = plugins.names
-        ghosts.ours -= plugins.names
+        is_part: whether the PATCH repeats a part of a denied one, and leaves the condition to a later PATCH.
+        """
+        with self._happening(at) as memory:
+            memory.ask()
+            self._asked = after
+            self._report(promises.observes, promises.observes(memory))
+            self._report(promises.untouched, promises.untouched(memory, before, after))
+            self._report(promises.seen, promises.seen(memory, before, after))
+            self._report(promises.unknown_keeps, promises.unknown_keeps(memory, before, after))
+            self._report(promises.holds, promises.holds(memory, before, after))
+            if not is_part:
+                self._report(promises.true_when_written, promises.true_when_written(memory, before, after))
+            self._report(promises.few_writes, promises.few_writes(memory))
 
-    @_take.register
-    def _(self, asks: Asks) -> None:
-        """Judges a PATCH, whatever the API server does with it."""
-        ghosts, before, after = self.ghosts, asks.before, asks.after
-        ghosts.ask()
-        self._asked = after
-        self._report(promises.observes, promises.observes(ghosts))
-        self._report(promises.untouched, promises.untouched(ghosts, before, after))
-        self._report(promises.seen, promises.seen(ghosts, before, after))
-        self._report(promises.unknown_keeps, promises.unknown_keeps(ghosts, before, after))
-        self._report(promises.holds, promises.holds(ghosts, before, after))
-        self._report(promises.true_when_written, promises.true_when_written(ghosts, asks))
-        self._report(promises.few_writes, promises.few_writes(ghosts))
+    def pass_succeeds(self, at: float) -> None:
+        """A pass has succeeded. From now on capacityd remembers the keys in the annotation."""
+        with self._happening(at) as memory:
+            memory.remember()
 
-    @_take.register
-    def _(self, request: Requests) -> None:
-        ghosts = self.ghosts
-        if not ghosts.requests or ghosts.requests[-1] < ghosts.began_pass_at:
-            ghosts.requests = [*ghosts.requests[-1:], ghosts.at]
-            self._report(promises.quiet, promises.quiet(ghosts))
+    def capacityd_forgets(self, at: float) -> None:
+        """capacityd forgets everything: it starts, a pass was killed, or a PATCH has no answer."""
+        with self._happening(at) as memory:
+            memory.forget()
 
-    def _time_passes(self, at: float) -> None:
-        """Judges the promises with a time limit."""
-        ghosts = self.ghosts
-        ghosts.at = max(ghosts.at, at)
-        self._report(promises.true_only_while_right, promises.true_only_while_right(ghosts, self._true_since))
-        self._report(promises.right_in_time, promises.right_in_time(ghosts, self._wrong_since))
+    def capacityd_shows(self, at: float, text: str) -> None:
+        """capacityd shows this text to all users."""
+        with self._happening(at) as memory:
+            self._report(promises.secret, promises.secret(memory, text, self._secrets))
+
+    @contextmanager
+    def _happening(self, at: float) -> Iterator[Memory]:
+        """Judges the time before something happens, and notes what is wrong with the Node after it."""
+        self.time_passes(at)
+        yield self.memory
+        self._note_faults()
 
     def _note_faults(self) -> None:
         """Notes since when each fault exists, and since when the condition has been True in spite of it."""
-        ghosts, configuration = self.ghosts, self.ghosts.configuration
-        found = faults(ghosts, ghosts.node, ghosts.readings)
+        memory, configuration = self.memory, self.memory.configuration
+        found = faults(memory, memory.node, memory.readings)
         keeps_condition = configuration.condition and not configuration.observe
-        says_true = keeps_condition and view.is_true(ghosts.node)
-        if says_true and Trouble.API not in ghosts.troubles:
+        says_true = keeps_condition and view.is_true(memory.node)
+        if says_true and Trouble.API not in memory.troubles:
             self._true_since = {fault: self._since(fault) for fault in found}
-            self._last_seen |= dict.fromkeys(found, ghosts.at)
+            self._last_seen |= dict.fromkeys(found, memory.at)
         else:
             self._true_since, self._last_seen, self._began = {}, {}, {}
         wrong: set[Fault | None] = {fault for fault in found if not fault.is_lasting}
-        may_be_true = keeps_condition and configuration.may_remove and ghosts.node is not None
+        may_be_true = keeps_condition and configuration.may_remove and memory.node is not None
         if not found and may_be_true and not says_true:
             wrong.add(None)
         if configuration.observe:
             wrong.clear()
-        self._wrong_since = {fault: self._wrong_since.get(fault, ghosts.at) for fault in wrong}
+        self._wrong_since = {fault: self._wrong_since.get(fault, memory.at) for fault in wrong}
 
     def _since(self, fault: Fault) -> float:
         """Since when the condition has been True in spite of a fault. A short repair in between does not count.
 
         A further reduction counts from its own beginning, because it must wait for `lower_after` again.
         """
-        at = self.ghosts.at
-        is_next_reduction = fault.what is What.LOWER and fault not in self._true_since
+        at = self.memory.at
+        is_next_reduction = fault.kind is FaultKind.LOWER and fault not in self._true_since
         if is_next_reduction or at - self._last_seen.get(fault, -inf) > promises.LASTS:
             self._began[fault] = at
         return self._began[fault]
@@ -217,8 +213,8 @@ class Judge:
     def _report(self, promise: Callable[..., object], breaches: Iterable[Breach]) -> None:
         """Raises BrokenPromise for the first breach that nothing excuses."""
         for breach in breaches:
-            lasted = self.ghosts.at - breach.since
-            if lasted <= breach.lasts and (lasted or breach.lasts):
+            lasted = self.memory.at - breach.since
+            if breach.lasts and lasted <= breach.lasts:
                 continue
             allowed = breach.lasts + self._excused(promise.__name__, breach)
             if lasted > allowed or allowed == 0.0:
@@ -227,11 +223,5 @@ class Judge:
 
     def _excused(self, promise: str, breach: Breach) -> float:
         """The additional seconds for which the admitted exceptions excuse a breach."""
-        seconds = 0.0
-        for admitted in self._admitted:
-            if promise in admitted.promises and (more := admitted.excuses(self.ghosts, breach)):
-                self.used.add(admitted.name)
-                seconds += more
-                if more == inf:
-                    break
-        return seconds
+        excuses = (admitted.excuses for admitted in self._admitted if promise in admitted.promises)
+        return sum(excuse(self.memory, breach) for excuse in excuses)

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from capacityd.model.quantity import whole_quantity
-from tests.support.judge.observations import Document
+from tests.support.judge.surroundings import Document
 
 PUBLISHED, CONFIGURATION = "capacityd/published", "capacityd/configuration"
 CONDITION = "CapacityPublished"
@@ -71,20 +71,18 @@ def annotation(node: Document | None) -> str | None:
 
 def published(node: Document | None) -> dict[str, int]:
     """The number in the annotation, by entry."""
-    return {name: n for name, n in (_content(node) or {}).items() if type(n) is int and "/" in name}
-
-
-def _content(node: Document | None) -> dict[str, Any] | None:
-    return _parsed(annotation(node))
+    content = _parsed(annotation(node))
+    return {name: number for name, number in content.items() if type(number) is int and "/" in name}
 
 
 @lru_cache
-def _parsed(text: str | None) -> dict[str, Any] | None:
+def _parsed(text: str | None) -> dict[str, Any]:
+    """The content of an annotation. {}: the text is no JSON object."""
     try:
         content = json.loads(text or "")
     except (ValueError, RecursionError):
-        return None
-    return content if isinstance(content, dict) else None
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def conditions(node: Document | None) -> list[Mapping[str, Any]]:

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.support.nodes import merge
+
 STRATEGIC = "application/strategic-merge-patch+json"
 
 
@@ -55,28 +57,20 @@ def apply(node: dict[str, Any], content_type: str, patch: Mapping[str, Any]) -> 
             raise Rejected(409, f'Operation cannot be fulfilled on nodes "n1": the {guard} differs; apply your changes')
     after = copy.deepcopy(node)
     for part in ("annotations", "labels"):
-        _merge(after["metadata"].setdefault(part, {}), metadata.get(part) or {})
+        merge(after["metadata"].setdefault(part, {}), metadata.get(part) or {})
     status = patch.get("status", {})
     for part in ("capacity", "allocatable"):
-        _merge(after["status"].setdefault(part, {}), status.get(part) or {})
+        merge(after["status"].setdefault(part, {}), status.get(part) or {})
     for condition in status.get("conditions", ()):
         _merge_condition(after["status"].setdefault("conditions", []), condition)
     return after
 
 
-def _merge(part: dict[str, Any], changes: Mapping[str, Any]) -> None:
-    for key, value in changes.items():
-        part.pop(key, None)
-        if value is not None:
-            part[key] = value
-
-
 def _merge_condition(conditions: list[dict[str, Any]], change: Mapping[str, Any]) -> None:
-    places = [place for place, condition in enumerate(conditions) if condition["type"] == change["type"]]
+    same_type = [condition for condition in conditions if condition["type"] == change["type"]]
     if change.get("$patch") == "delete":
-        for place in reversed(places):
-            del conditions[place]
-    elif places:
-        _merge(conditions[places[0]], change)
+        conditions[:] = [condition for condition in conditions if condition not in same_type]
+    elif same_type:
+        merge(same_type[0], change)
     else:
         conditions.append(dict(change))

@@ -7,11 +7,12 @@ import select
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from capacityd.model.codec import encode_variant
+from capacityd.model.codec import decode, encode_variant, parse
 from capacityd.model.fingerprint import fingerprint
-from capacityd.model.messages import NodeSeen, NotWatched, WatcherMessage
+from capacityd.model.messages import JobRequest, Message, NodeSeen, NotWatched, WatcherMessage
+from capacityd.model.reasons import Job
 from capacityd.service.child_process import ChildProcess
-from tests.support.judge.observations import Writer
+from tests.support.judge.surroundings import Writer
 from tests.support.model import worker
 
 if TYPE_CHECKING:
@@ -61,25 +62,31 @@ class ModelChild(ChildProcess):
         self.is_killed = True
         self.service.remove_child(self)
 
-    def write(self, *lines: bytes, end: bool = False) -> None:
-        """Writes lines. end: whether the child ends then."""
+    def write(self, line: bytes) -> None:
         if not self.is_killed:
-            self._lines += lines
-            self._ends = end
+            self._lines.append(line)
+
+    def end(self) -> None:
+        """The child ends, unless it was killed."""
+        self._ends = not self.is_killed
 
 
 class ModelWorker(ModelChild):
     """A worker. It does its job at once, and its messages arrive a moment later."""
 
     def send(self, line: bytes) -> None:
-        service = self.service
-        if worker.is_check(line):
-            lines, killed = worker.check(service.machine, service.files), False
-        else:
-            lines, killed = service.run_pass(line)
-        if killed:
-            service.killed_pids.add(self.pid)
-        service.world.later(WORKER_TAKES, lambda: self.write(*lines, end=True))
+        service, request = self.service, decode(JobRequest, parse(line))
+        messages: list[Message] = [worker.check(service.machine)]
+        if request.job is not Job.CHECK:
+            messages, killed = service.run_pass(request)
+            if killed:
+                service.killed_pids.add(self.pid)
+        service.world.later(WORKER_TAKES, lambda: self._end_with(messages))
+
+    def _end_with(self, messages: list[Message]) -> None:
+        for message in messages:
+            self.write(json.dumps(encode_variant(message)).encode())
+        self.end()
 
 
 class ModelWatcher(ModelChild):
@@ -90,9 +97,11 @@ class ModelWatcher(ModelChild):
 
     def __init__(self, service: ModelService) -> None:
         super().__init__(service)
+        self.is_connected = False
+        """Whether the watcher watches the Node, or seems to (its connection may hang)."""
+        self.hangs = False
+        """Whether the connection is dead without the watcher's knowledge."""
         self._connection = 0  # the number of the connection; events of earlier connections are dropped
-        self._hangs = False
-        self._is_connected = False
         self._arrives_at = 0.0  # when the last event arrives that is on its way; later ones arrive after it
         self._last: WatcherMessage | None = None
         service.server.listeners.append(self._on_change)
@@ -107,16 +116,6 @@ class ModelWatcher(ModelChild):
         self.service.server.listeners.remove(self._on_change)
         super().kill()
 
-    @property
-    def hangs(self) -> bool:
-        """Whether the connection is dead without the watcher's knowledge."""
-        return self._hangs
-
-    @property
-    def is_connected(self) -> bool:
-        """Whether the watcher watches the Node, or seems to (its connection may hang)."""
-        return self._is_connected
-
     def cut(self, pause: float) -> None:
         """The connection ends, and the watcher connects again after this pause."""
         self._disconnect()
@@ -126,17 +125,17 @@ class ModelWatcher(ModelChild):
 
     def hang(self, seconds: float) -> None:
         """Nothing arrives any more. The connection ends after this time, if the watcher still runs."""
-        self._hangs = self._is_connected
+        self.hangs = self.is_connected
         self._later(seconds, self.end_hang)
 
     def end_hang(self) -> None:
         """Ends a connection that hangs."""
-        if self._hangs:
+        if self.hangs:
             self.cut(0.0)
 
     def _show_life(self) -> None:
         """Writes an empty line (a sign of life) again and again."""
-        if not self._hangs:
+        if not self.hangs:
             self.write(b"")
         if not self.is_killed:
             self.service.world.later(SIGN_PERIOD, self._show_life)
@@ -147,7 +146,7 @@ class ModelWatcher(ModelChild):
 
     def _disconnect(self) -> None:
         self._connection += 1
-        self._is_connected = self._hangs = False
+        self.is_connected = self.hangs = False
 
     def _later(self, seconds: float, happens: Callable[[], None]) -> None:
         """Calls a function after some seconds, if the connection is still the same."""
@@ -160,7 +159,7 @@ class ModelWatcher(ModelChild):
             self._report(NotWatched("the API server refuses"))
             self._later(PAUSE, self._connect)
             return
-        self._is_connected = True
+        self.is_connected = True
         self._arrives_at = service.machine.uptime
         self._last = None
         if service.server.document is None:
@@ -168,7 +167,7 @@ class ModelWatcher(ModelChild):
         self._on_change(Writer.OTHER)
 
     def _on_change(self, _: Writer) -> None:
-        if not self._is_connected or self._hangs:
+        if not self.is_connected or self.hangs:
             return
         document, delay = self.service.server.document, self.service.watch_delay
         seen = NodeSeen("" if document is None else fingerprint(document))
@@ -181,7 +180,7 @@ class ModelWatcher(ModelChild):
 
     def _take(self, seen: NodeSeen) -> None:
         """An event arrives."""
-        if not self._hangs:
+        if not self.hangs:
             self._report(seen)
 
     def _report(self, message: WatcherMessage) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.schema.config import Config, Resource, Settings
-from tests.support.judge.observations import Configuration, Wanted
+from tests.support.judge.surroundings import Configuration, ConfiguredResource
+from tests.support.model.server import OURS
 
 EPOCH = 1_700_000_000.5
 BOOT_LASTS = 30.0  # seconds from the end of a machine's work until it has booted again
@@ -71,7 +72,9 @@ class Machine:
         reading, expires_at = self.readings.get(name, Absent("none")), self.expires_at.get(name)
         if expires_at is None or not isinstance(reading, Quantity):
             return reading
-        return replace(reading, valid_for=left) if (left := expires_at - self.uptime) > 0 else Unknown("too old")
+        if expires_at <= self.uptime:
+            return Unknown("too old")
+        return replace(reading, valid_for=expires_at - self.uptime)
 
     def set_reading(self, name: str, reading: Reading, valid_for: float | None = None) -> None:
         """Changes a reading. valid_for: seconds until its source is too old. None: there is no limit."""
@@ -89,7 +92,7 @@ class Machine:
         shutil.rmtree(self.run_folder)
         self.run_folder.mkdir()
 
-    def reach(self, _: str) -> None:
+    def pass_kill_point(self) -> None:
         """A worker reaches a kill point. Raises Killed if it is to be killed here."""
         if self.points == self.kill_at:
             raise Killed
@@ -97,12 +100,11 @@ class Machine:
 
 
 def configuration(
-    names: frozenset[str],
+    names: frozenset[str] = frozenset(OURS[:2]),
     adopt: frozenset[str] = frozenset(),
     broken: frozenset[str] = frozenset(),
     labelled: frozenset[str] = frozenset(),
     settings: Settings | None = None,
-    *,
     complete: bool = True,
 ) -> Config:
     """A configuration of these resources. The broken ones have an error, so only their names are known."""
@@ -120,7 +122,7 @@ def for_judge(config: Config) -> Configuration:
     """The configuration in the judge's form."""
     settings = config.settings
     return Configuration(
-        {resource.name: Wanted(resource.adopt, resource.label) for resource in config.resources},
+        {resource.name: ConfiguredResource(resource.adopt, resource.label) for resource in config.resources},
         frozenset(config.broken),
         config.complete,
         observe=settings.observe,

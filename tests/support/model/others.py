@@ -2,322 +2,223 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from capacityd.model.reading import Absent, Quantity, Reading, without_details
 from tests.support.denials import Alters, Denies
 from tests.support.judge import node_view as view
-from tests.support.model.acts import Act, HardwareChanges
+from tests.support.model.acts import Act, act, change_reading
+from tests.support.model.server import Document
 from tests.support.model.world import SYNC, World
+from tests.support.nodes import merge
+
+# Other writers of the Node
 
 
-class ByOthers:
-    """A mark for acts that may also happen just before a PATCH arrives."""
-
-
-@dataclass(frozen=True, slots=True)
-class OtherWrites(ByOthers):
+@act
+def write(world: World, name: str, value: str | None) -> None:
     """Another writer sets or removes a key of capacity, or a label."""
-
-    name: str
-    value: str | None
-
-    def happens(self, world: World) -> None:
-        world.server.write(self.name, self.value)
+    world.server.write(name, value)
 
 
-@dataclass(frozen=True, slots=True)
-class OtherWritesAllocatable(ByOthers):
-    """Another writer sets or removes a key of allocatable. reverted: whether the kubelet's next report reverts it."""
-
-    name: str
-    value: str | None
-    reverted: bool = True
-
-    def happens(self, world: World) -> None:
-        world.server.write_allocatable(self.name, self.value)
-        if self.reverted:
-            world.later(SYNC, world.sync)
+@act
+def write_allocatable(world: World, name: str, value: str | None) -> None:
+    """Another writer sets or removes a key of allocatable. The kubelet's next report reverts it."""
+    world.server.change(lambda node: merge(node["status"]["allocatable"], {name: value}))
+    world.later(SYNC, world.sync)
 
 
-@dataclass(frozen=True, slots=True)
-class OtherAnnotates(ByOthers):
+@act
+def annotate(world: World, text: str | None) -> None:
     """Another writer sets or removes capacityd's annotation."""
-
-    text: str | None
-
-    def happens(self, world: World) -> None:
-        world.server.annotate(self.text)
+    world.server.annotate(text)
 
 
-@dataclass(frozen=True, slots=True)
-class AnnotationIsLostWithAValue(ByOthers):
+@act
+def write_and_annotate(world: World, name: str, value: str | None, text: str | None) -> None:
     """Another writer changes a key, and makes the annotation unreadable."""
-
-    name: str
-    value: str | None
-    text: str | None
-
-    def happens(self, world: World) -> None:
-        world.server.write(self.name, self.value)
-        world.server.annotate(self.text)
+    world.server.write(name, value)
+    world.server.annotate(text)
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionIsAdded(ByOthers):
+@act
+def add_condition(world: World, ours: bool = True) -> None:
     """Another writer adds a condition: of capacityd's type, if the Node has none yet (ours), or of another type."""
-
-    ours: bool = True
-
-    def happens(self, world: World) -> None:
-        if not self.ours:
-            world.server.add_condition({"type": "Other", "status": "True"}, first=True)
-        elif not world.server.condition:
-            ours = {"type": view.CONDITION, "status": "True", "reason": "Published", "message": "not ours"}
-            world.server.add_condition(ours)
+    condition = {"type": view.CONDITION, "status": "True", "reason": "Published", "message": "not ours"}
+    if not ours:
+        world.server.change(lambda node: node["status"]["conditions"].insert(0, {"type": "Other", "status": "True"}))
+    elif not world.server.condition:
+        world.server.change(lambda node: node["status"]["conditions"].append(condition))
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionIsChanged(ByOthers):
+@act
+def change_condition(world: World, removed: bool = False) -> None:
     """Another writer changes or removes capacityd's condition."""
 
-    removed: bool = False
+    def edit(node: Document) -> None:
+        conditions = node["status"]["conditions"]
+        for condition in view.conditions(node):
+            conditions.remove(condition)
+            if not removed:
+                conditions.append({**condition, "message": "not ours"})
 
-    def happens(self, world: World) -> None:
-        world.server.change_condition(None if self.removed else {"message": "not ours"})
+    world.server.change(edit)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeIsDeleted(ByOthers):
+@act
+def delete_node(world: World) -> None:
     """Somebody deletes the Node."""
-
-    def happens(self, world: World) -> None:
-        world.server.delete()
+    world.server.delete()
 
 
-@dataclass(frozen=True, slots=True)
-class NodeIsRegisteredAnew(ByOthers):
+@act
+def register_node_anew(world: World, key: str = "") -> None:
     """The Node is deleted, and a starting kubelet creates it again. key: another writer restores its old value."""
-
-    key: str = ""
-
-    def happens(self, world: World) -> None:
-        value = world.server.capacity.get(self.key)
-        world.server.delete()
-        world.start_kubelet()
-        if self.key:
-            world.server.write(self.key, value)
+    value = world.server.capacity.get(key)
+    world.server.delete()
+    world.start_kubelet()
+    if key:
+        world.server.write(key, value)
 
 
-@dataclass(frozen=True, slots=True)
-class KubeletZeroes(ByOthers):
+@act
+def zero(world: World) -> None:
     """A kubelet sets every extended resource to 0."""
-
-    def happens(self, world: World) -> None:
-        world.server.zero()
+    world.server.zero()
 
 
-@dataclass(frozen=True, slots=True)
-class KubeletRestarts(ByOthers):
+@act
+def restart_kubelet(world: World, zeroes: bool = False, delay: float = 0.0) -> None:
     """The kubelet restarts, and reports after the delay in seconds. zeroes: it also sets capacity to 0."""
-
-    zeroes: bool = False
-    delay: float = 0.0
-
-    def happens(self, world: World) -> None:
-        world.start_kubelet(zeroes=self.zeroes, delay=self.delay)
+    world.start_kubelet(zeroes=zeroes, delay=delay)
 
 
-@dataclass(frozen=True, slots=True)
-class BecomesUnhealthy:
+@act
+def report_allocatable(world: World, names: frozenset[str], allocatable: str = "0") -> None:
     """From now on the kubelet reports this allocatable for these resources."""
-
-    names: frozenset[str]
-    allocatable: str = "0"
-
-    def happens(self, world: World) -> None:
-        world.make_unhealthy(dict.fromkeys(self.names, self.allocatable))
+    world.make_unhealthy(dict.fromkeys(names, allocatable))
 
 
-@dataclass(frozen=True, slots=True)
-class JustBeforeAPatch:
+@act
+def just_before_a_patch(world: World, of_others: Act, change: Act) -> None:
     """The machine publishes a change, and an act of others comes just before its PATCH arrives."""
-
-    act: Act
-    publishes: HardwareChanges
-
-    def happens(self, world: World) -> None:
-        world.server.before_patch.append(lambda: self.act.happens(world))
-        self.publishes.happens(world)
+    world.server.before_patch.append(lambda: of_others.happens(world))
+    change.happens(world)
 
 
-@dataclass(frozen=True, slots=True)
-class SameIsPublishedByAnother:
+@act
+def publish_the_same(world: World, name: str, quantity: int, lost: bool = False) -> None:
     """Another writer creates a key just before capacityd, with the same number. lost: the next GET gets no answer."""
+    change_reading(name, Absent("none")).happens(world)
+    world.run(15.0)
 
-    name: str
-    quantity: int
-    lost: bool = False
+    def write_same() -> None:
+        world.server.write(name, str(quantity))
+        world.server.lost["gets"] = int(lost)
+        world.look()
 
-    def happens(self, world: World) -> None:
-        HardwareChanges(self.name, Absent("none")).happens(world)
-        world.run(15.0)
-
-        def write() -> None:
-            world.server.write(self.name, str(self.quantity))
-            world.server.lost_gets = int(self.lost)
-
-        world.server.before_patch.append(write)
-        HardwareChanges(self.name, Quantity(self.quantity)).happens(world)
+    world.server.before_patch.append(write_same)
+    change_reading(name, Quantity(quantity)).happens(world)
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterIsBackedUp:
+@act
+def back_up_cluster(world: World) -> None:
     """The cluster's state is saved."""
-
-    def happens(self, world: World) -> None:
-        world.back_up()
+    world.back_up()
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterIsRestored:
-    """The cluster is restored from its backup, and all connections end. pause: seconds until the next connection."""
-
-    pause: float = 0.5
-
-    def happens(self, world: World) -> None:
-        world.restore()
-        for watcher in world.watchers():
-            watcher.cut(self.pause)
+@act
+def restore_cluster(world: World) -> None:
+    """The cluster is restored from its backup, and all connections end."""
+    world.restore()
+    for watcher in world.watchers():
+        watcher.cut(0.5)
 
 
 # The connection
 
 
-@dataclass(frozen=True, slots=True)
-class WatchIsCut:
+@act
+def cut_watch(world: World, pause: float) -> None:
     """The watch ends. pause: seconds until the next connection."""
-
-    pause: float = 0.0
-
-    def happens(self, world: World) -> None:
-        for watcher in world.watchers():
-            watcher.cut(self.pause)
+    for watcher in world.watchers():
+        watcher.cut(pause)
 
 
-@dataclass(frozen=True, slots=True)
-class WatchHangs:
+@act
+def hang_watch(world: World, seconds: float) -> None:
     """For some seconds nothing arrives on the watch, but it stays open."""
-
-    seconds: float
-
-    def happens(self, world: World) -> None:
-        for watcher in world.watchers():
-            watcher.hang(self.seconds)
+    for watcher in world.watchers():
+        watcher.hang(seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class WatchRepeats:
+@act
+def repeat_watch(world: World) -> None:
     """The API server sends the Node again."""
-
-    def happens(self, world: World) -> None:
-        for watcher in world.watchers():
-            watcher.repeat()
+    for watcher in world.watchers():
+        watcher.repeat()
 
 
-@dataclass(frozen=True, slots=True)
-class WatchLags:
+@act
+def delay_watch(world: World, seconds: float) -> None:
     """From now on each event of the watch arrives some seconds late."""
-
-    seconds: float
-
-    def happens(self, world: World) -> None:
-        world.service.watch_delay = self.seconds
+    world.service.watch_delay = seconds
 
 
-@dataclass(frozen=True, slots=True)
-class WatchIsForbidden:
-    """The Node can't be watched any more, or it can be watched again (possible)."""
-
-    possible: bool = False
-
-    def happens(self, world: World) -> None:
-        world.service.can_watch = self.possible
-        for watcher in world.watchers():
-            watcher.cut(0.0)
+@act
+def allow_watch(world: World, allowed: bool) -> None:
+    """The Node can't be watched any more, or it can be watched again (allowed)."""
+    world.service.can_watch = allowed
+    for watcher in world.watchers():
+        watcher.cut(0.0)
 
 
 # The API server
 
 
-@dataclass(frozen=True, slots=True)
-class ServerFails:
+@act
+def set_fault(
+    world: World, fault: str = "", lost_answers: int = 0, lost_requests: int = 0, retry_after: float = 20.0
+) -> None:
     """The API server answers every request with this fault (a key of FAULTS, or "unreachable"; "" ends the fault).
 
-    lost_answers, lost_requests: how many answers to PATCHes, and how many PATCHes, get lost.
+    lost_answers, lost_requests: how many answers to PATCHes, and how many PATCHes, get lost. retry_after: in seconds.
     """
-
-    fault: str = ""
-    lost_answers: int = 0
-    lost_requests: int = 0
-    retry_after: float = 20.0
-
-    def happens(self, world: World) -> None:
-        server = world.server
-        server.retry_after = self.retry_after
-        server.fault, server.lost_answers, server.lost_requests = self.fault, self.lost_answers, self.lost_requests
-        if self.fault == "unreachable":
-            for watcher in world.watchers():
-                watcher.cut(0.0)
-        world.look()
+    server = world.server
+    server.fault, server.retry_after = fault, retry_after
+    server.lost["answers"], server.lost["requests"] = lost_answers, lost_requests
+    if fault == "unreachable":
+        for watcher in world.watchers():
+            watcher.cut(0.0)
+    world.look()
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionDenies:
+@act
+def deny(world: World, denies: tuple[Denies, ...], reading: Reading) -> None:
     """Admission begins to deny changes of these entries, and their readings change."""
-
-    denies: tuple[Denies, ...]
-    reading: Reading
-
-    def happens(self, world: World) -> None:
-        world.server.denies = self.denies
-        world.look()
-        for every in self.denies:
-            HardwareChanges(view.resource_of(every.name), self.reading).happens(world)
+    world.server.denies = denies
+    world.look()
+    for denied in denies:
+        change_reading(view.resource_of(denied.name), reading).happens(world)
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookAlters:
+@act
+def alter(world: World, alters: tuple[Alters, ...], name: str, reading: Reading) -> None:
     """A webhook begins to alter writes, and a reading changes."""
-
-    alters: tuple[Alters, ...]
-    name: str
-    reading: Reading
-
-    def happens(self, world: World) -> None:
-        world.server.alters = self.alters
-        world.look()
-        HardwareChanges(self.name, self.reading).happens(world)
+    world.server.alters = alters
+    world.look()
+    change_reading(name, reading).happens(world)
 
 
-@dataclass(frozen=True, slots=True)
-class OtherCapacitydStarts:
+@act
+def start_other_capacityd(world: World, name: str, reading: Reading) -> None:
     """A capacityd on another machine has the same identity. Its readings are the same, except for this one."""
-
-    name: str
-    reading: Reading
-
-    def happens(self, world: World) -> None:
-        if not world.others:
-            readings = {name: without_details(reading) for name, reading in world.machine.probe().items()}
-            if self.name in readings:
-                readings[self.name] = self.reading
-            world.start_other(readings)
+    if not world.others:
+        readings = {resource: without_details(known) for resource, known in world.machine.probe().items()}
+        if name in readings:
+            readings[name] = reading
+        world.start_other(readings)
 
 
-@dataclass(frozen=True, slots=True)
-class OtherCapacitydStops:
+@act
+def stop_other_capacityd(world: World) -> None:
     """The other machine's capacityd ends."""
-
-    def happens(self, world: World) -> None:
-        world.stop_others()
+    world.stop_others()

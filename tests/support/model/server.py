@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import copy
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from tests.support.denials import Alters, Denies, alter
 from tests.support.judge import node_view as view
-from tests.support.judge.observations import Writer
+from tests.support.judge.surroundings import Writer
 from tests.support.model.answers import Answer, Rejected, Unreachable, apply, failure
-from tests.support.nodes import node
+from tests.support.nodes import merge, node
 
 A, B, C = OURS = ("example.com/a", "example.com/b", "example.com/c")
 THEIRS = "vendor.example/gpu"
@@ -32,13 +33,9 @@ Document = dict[str, Any]
 
 
 class ModelServer:
-    """The API server and its Node.
+    """The API server and its Node. No Node is registered at first."""
 
-    capacity: the Node's capacity (besides cpu) when it is registered. None: no Node is registered at first.
-    """
-
-    def __init__(self, capacity: Mapping[str, str] | None = None) -> None:
-        self.first_capacity = {"cpu": "8"} | dict(capacity or {})
+    def __init__(self) -> None:
         self.document: Document | None = None
         self.denies: tuple[Denies, ...] = ()
         self.alters: tuple[Alters, ...] = ()
@@ -46,16 +43,10 @@ class ModelServer:
         """A key of FAULTS, or "unreachable". "": the server works."""
         self.retry_after = 20.0
         """The Retry-After in seconds with each fault."""
-        self.lost_answers = 0
-        """How many of the next answers to PATCHes get lost."""
-        self.lost_gets = 0
-        """How many of the next answers to GETs get lost."""
-        self.lost_requests = 0
-        """How many of the next PATCHes never arrive."""
+        self.lost: Counter[str] = Counter()
+        """How many of the next messages get lost: requests (PATCHes), answers (to PATCHes), gets (answers to GETs)."""
         self.before_patch: list[Callable[[], None]] = []
         """What other writers do just before the next PATCHes arrive: one call for each PATCH."""
-        self.loses_events = False
-        """Whether creating some Events fails."""
         self.requester = Writer.CAPACITYD
         """Who sends the requests."""
         self.on_request: Callable[[str], None] = lambda _: None
@@ -68,27 +59,12 @@ class ModelServer:
         """Called after each change of the Node, with its writer."""
         self._versions = self._uids = 0
         self._backup: tuple[Document | None, int] | None = None
-        if capacity is not None:
-            self.register()
 
     # The Node as other clients see it
 
     @property
     def capacity(self) -> dict[str, str]:
-        return self.document["status"].setdefault("capacity", {}) if self.document else {}
-
-    @property
-    def allocatable(self) -> dict[str, str]:
-        return self.document["status"].setdefault("allocatable", {}) if self.document else {}
-
-    @property
-    def stored(self) -> dict[str, str]:
-        """The capacity and the labels."""
-        return view.stored(self.document)
-
-    @property
-    def annotation(self) -> str | None:
-        return view.annotation(self.document)
+        return dict(self.document["status"]["capacity"]) if self.document else {}
 
     @property
     def condition(self) -> Mapping[str, str]:
@@ -96,59 +72,43 @@ class ModelServer:
 
     # Writes of other clients
 
+    def change(self, edit: Callable[[Document], None]) -> None:
+        """Another writer edits the Node, if there is one."""
+        if self.document is not None:
+            document = copy.deepcopy(self.document)
+            edit(document)
+            self._store(document, Writer.OTHER)
+
     def write(self, name: str, value: str | None) -> None:
         """Another writer sets or removes a key of capacity, or a label."""
-        if self.document is None or self.stored.get(name) == value:
-            return
-        part = self.document["metadata"].setdefault("labels", {}) if view.is_label(name) else self.capacity
-        self._set(part, view.resource_of(name), value)
 
-    def write_allocatable(self, name: str, value: str | None) -> None:
-        """Another writer sets or removes a key of allocatable."""
-        if self.document is not None and self.allocatable.get(name) != value:
-            self._set(self.allocatable, name, value)
+        def edit(node: Document) -> None:
+            part = node["metadata"]["labels"] if view.is_label(name) else node["status"]["capacity"]
+            merge(part, {view.resource_of(name): value})
+
+        self.change(edit)
 
     def annotate(self, text: str | None) -> None:
         """Another writer sets or removes capacityd's annotation."""
-        if self.document is not None and self.annotation != text:
-            self._set(self.document["metadata"].setdefault("annotations", {}), view.PUBLISHED, text)
-
-    def _set(self, part: dict[str, str], key: str, value: str | None) -> None:
-        part.pop(key, None)
-        if value is not None:
-            part[key] = value
-        self._changed(Writer.OTHER)
+        self.change(lambda node: merge(node["metadata"]["annotations"], {view.PUBLISHED: text}))
 
     def zero(self) -> None:
         """A kubelet sets every extended resource to 0, and copies capacity to allocatable."""
-        if self.document is not None:
-            self.capacity.update({name: "0" for name in self.capacity if "/" in name})
-            self.document["status"]["allocatable"] = self.capacity.copy()
-            self._changed(Writer.OTHER)
+
+        def edit(node: Document) -> None:
+            capacity = {name: "0" if "/" in name else text for name, text in node["status"]["capacity"].items()}
+            node["status"] |= {"capacity": capacity, "allocatable": {**capacity}}
+
+        self.change(edit)
 
     def make_allocatable(self, otherwise: Mapping[str, str]) -> None:
         """A kubelet copies capacity to allocatable, except for the numbers in `otherwise`."""
-        if self.document is not None:
-            allocatable = self.capacity | {name: text for name, text in otherwise.items() if name in self.capacity}
-            if allocatable != self.allocatable:
-                self.document["status"]["allocatable"] = allocatable
-                self._changed(Writer.OTHER)
 
-    def add_condition(self, condition: dict[str, str], *, first: bool = False) -> None:
-        """Another writer adds a condition."""
-        if self.document is not None:
-            self.document["status"]["conditions"].insert(0 if first else 99, condition)
-            self._changed(Writer.OTHER)
+        def edit(node: Document) -> None:
+            capacity = node["status"]["capacity"]
+            node["status"]["allocatable"] = {name: otherwise.get(name, text) for name, text in capacity.items()}
 
-    def change_condition(self, changes: Mapping[str, str] | None) -> None:
-        """Another writer changes capacityd's condition. None: it removes the condition."""
-        if self.document is not None:
-            every = self.document["status"]["conditions"]
-            kept = [c for c in every if c["type"] != view.CONDITION or changes is not None]
-            self.document["status"]["conditions"] = [
-                c | (changes or {}) if c["type"] == view.CONDITION else c for c in kept
-            ]
-            self._changed(Writer.OTHER)
+        self.change(edit)
 
     def delete(self) -> None:
         self.document = None
@@ -167,16 +127,10 @@ class ModelServer:
     def register(self) -> None:
         """A kubelet creates the Node."""
         self._uids += 1
-        self.document = node(self.first_capacity)
-        self.document["metadata"] |= {"uid": f"uid-{self._uids}", "labels": {"owner": SECRET}}
-        self.document["metadata"]["annotations"]["owner"] = SECRET
-        self._changed(Writer.OTHER)
-
-    def store(self, document: Document, by: Writer) -> None:
-        """Stores this Node if it differs from the present one."""
-        if document != self.document:
-            self.document = document
-            self._changed(by)
+        document = node({"cpu": "8"})
+        document["metadata"] |= {"uid": f"uid-{self._uids}", "labels": {"owner": SECRET}}
+        document["metadata"]["annotations"]["owner"] = SECRET
+        self._store(document, Writer.OTHER)
 
     # Requests
 
@@ -193,12 +147,12 @@ class ModelServer:
         if path.endswith("/selfsubjectreviews"):
             return _ok({"status": {"userInfo": {"username": "system:node:n1"}}})
         if path.endswith("/events"):
-            if self.loses_events and len(str(body["message"])) % 7 == 0:
+            if len(str(body["message"])) % 7 == 0:  # some Events get lost
                 raise Unreachable
             return _ok({})
         if method == "GET" and path == NODE:
             answer = self._node()
-            self._lose("lost_gets")
+            self._lose("gets")
             return answer
         assert (method, path) == ("PATCH", f"{NODE}/status"), (method, path)
         return self._patch(content_type, body)
@@ -206,7 +160,7 @@ class ModelServer:
     def _patch(self, content_type: str, body: Any) -> Answer:
         if self.before_patch:
             self.before_patch.pop(0)()
-        self._lose("lost_requests")
+        self._lose("requests")
         answer = self._node()
         if answer.status != 200:
             return answer
@@ -220,9 +174,9 @@ class ModelServer:
         for denies in self.denies:
             if denies.applies(old.get(denies.name), new.get(denies.name)):
                 raise Rejected(*denies.status())
-        self.store(after, self.requester)
+        self._store(after, self.requester)
         answer = self._node()
-        self._lose("lost_answers")
+        self._lose("answers")
         return answer
 
     def _node(self) -> Answer:
@@ -233,16 +187,18 @@ class ModelServer:
         self.on_answer(self.document)
         return failure(404, 'nodes "n1" not found') if self.document is None else _ok(self.document)
 
-    def _lose(self, what: str) -> None:
-        """Raises Unreachable if a message is to be lost. what: the attribute that counts these messages."""
-        if left := getattr(self, what):
-            setattr(self, what, left - 1)
+    def _lose(self, kind: str) -> None:
+        """Raises Unreachable if a message of this kind is to be lost."""
+        if self.lost[kind]:
+            self.lost[kind] -= 1
             raise Unreachable
 
-    def _changed(self, by: Writer) -> None:
-        if self.document is not None:
+    def _store(self, document: Document, by: Writer) -> None:
+        """Stores a Node, if it differs from the present one."""
+        if document != self.document:
             self._versions += 1
-            self.document["metadata"]["resourceVersion"] = str(self._versions)
+            document["metadata"]["resourceVersion"] = str(self._versions)
+            self.document = document
             self._notify(by)
 
     def _notify(self, by: Writer) -> None:

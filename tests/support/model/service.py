@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import random
 import signal
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from capacityd.model.messages import ServiceConfig
+from capacityd.model.messages import JobRequest, Message, PassResult, ServiceConfig
 from capacityd.model.reasons import PassReason
 from capacityd.service.child_process import ChildProcess
 from capacityd.service.event_sources import EventSources, Signals
 from capacityd.service.loop import Service
 from capacityd.service.service_lock import ServiceLock
 from capacityd.service.surroundings import Surroundings
-from tests.support.judge.observations import Writer
+from tests.support.judge.surroundings import Writer
 from tests.support.model import worker
 from tests.support.model.children import ModelChild, ModelWatcher, ModelWorker
 from tests.support.model.machine import Machine
@@ -30,7 +30,6 @@ _TURNS = 1000
 """How often the service may act without time passing. More would mean an endless loop."""
 _LATE = 0.001
 """Seconds by which each wait is longer than asked for, so that rounding never ends it too early."""
-FILE = "/watched/number"
 
 
 class ModelSources(EventSources):
@@ -108,11 +107,6 @@ class ModelService:
     @property
     def server(self) -> ModelServer:
         return self.world.server
-
-    @property
-    def files(self) -> Mapping[str, PassReason]:
-        """The files that the service has to watch."""
-        return {FILE: PassReason.FILE}
 
     @property
     def watcher(self) -> ModelWatcher | None:
@@ -211,17 +205,17 @@ class ModelService:
 
     # What its workers do
 
-    def run_pass(self, line: bytes) -> tuple[list[bytes], bool]:
-        """Runs a worker with the job in this line. Returns its output, and whether it was killed."""
+    def run_pass(self, request: JobRequest) -> tuple[list[Message], bool]:
+        """Runs a worker with a job. Returns its messages, and whether it was killed."""
         server = self.server
         self.passes += 1
         server.requester = self.writer
         self.world.pass_begins(self)
         try:
-            lines, killed = worker.run_pass(
+            messages, killed = worker.run_pass(
                 self.machine,
                 server,
-                line,
+                request,
                 reads=lambda readings: self.world.pass_reads(self, readings),
                 requests=lambda name: self.world.pass_requests(self, name),
             )
@@ -229,5 +223,6 @@ class ModelService:
             server.requester = Writer.OTHER
         server.before_patch.clear()
         self.has_passed = True
-        self.world.pass_ends(self, killed=killed, failed=worker.has_failed(lines))
-        return lines, killed
+        failed = any(isinstance(message, PassResult) and message.error for message in messages)
+        self.world.pass_ends(self, killed=killed, failed=failed)
+        return messages, killed

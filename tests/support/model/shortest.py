@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 from capacityd.model.reading import Absent, Quantity, Reading
 from tests.support.denials import Alters, Denies
-from tests.support.model import others
-from tests.support.model.acts import Act, ConfigurationChanges, HardwareChanges, MachineReboots, WorkerIsKilled
-from tests.support.model.acts import AllCausesEnd as CausesEnd
-from tests.support.model.others import JustBeforeAPatch
+from tests.support.model import acts, others
+from tests.support.model.acts import Act
+from tests.support.model.machine import configuration
 from tests.support.model.server import OURS, THEIRS, A, B
 
 _Numbers = Mapping[str, int | None]
@@ -32,12 +30,12 @@ class _Change:
     before: _Numbers
     after: _Numbers
     name: str
-    """The resource that changes."""
+    """The resource that changes last."""
 
-    def acts(self) -> list[HardwareChanges]:
-        """The acts of the change. The last act changes the resource `name`."""
+    def first_acts(self) -> list[Act]:
+        """The changes of the other resources."""
         names = [n for n in self.after if n != self.name and self.before.get(n) != self.after[n]]
-        return [HardwareChanges(name, _reading(self.after[name])) for name in (*names, self.name)]
+        return [acts.change_reading(name, _reading(self.after[name])) for name in names]
 
 
 _CHANGES = (
@@ -48,40 +46,40 @@ _CHANGES = (
     _Change({}, {A: 4, B: 2}, B),
 )
 
-Cause = Callable[[HardwareChanges], Sequence[Act]]
-"""A function that combines a cause with the change that it meets. It returns the acts of both."""
+Cause = Callable[[str, Reading], Sequence[Act]]
+"""A function that combines a cause with the change of a resource to a reading. It returns the acts of both."""
 
 
 def _reading(number: int | None) -> Reading:
     return Absent("none") if number is None else Quantity(number)
 
 
-def _first(*acts: Act) -> Cause:
+def _first(*before: Act) -> Cause:
     """These acts come before the change."""
-    return lambda change: [*acts, change]
+    return lambda name, reading: [*before, acts.change_reading(name, reading)]
 
 
 def _just_before(act: Act) -> Cause:
     """This act comes just before the PATCH that publishes the change arrives."""
-    return lambda change: [JustBeforeAPatch(act, change)]
+    return lambda name, reading: [others.just_before_a_patch(act, acts.change_reading(name, reading))]
 
 
-def _denied(denies: Denies, *acts: Act) -> Cause:
-    return lambda change: [*acts, others.AdmissionDenies((denies,), change.reading)]
+def _denied(denies: Denies, *before: Act) -> Cause:
+    return lambda name, reading: [*before, others.deny((denies,), reading)]
 
 
 def _altered(alters: Alters) -> Cause:
-    return lambda change: [others.WebhookAlters((alters,), change.name, change.reading)]
+    return lambda name, reading: [others.alter((alters,), name, reading)]
 
 
 def _killed(point: int) -> Cause:
     """The worker that publishes the change is killed at this point."""
-    return lambda change: [WorkerIsKilled(point, change.name, change.reading)]
+    return lambda name, reading: [acts.kill_worker(point, name, reading)]
 
 
-def _instead(*acts: Act) -> Cause:
+def _instead(*these: Act) -> Cause:
     """These acts take the place of the change."""
-    return lambda _: acts
+    return lambda name, reading: these
 
 
 def _denials(name: str) -> Sequence[Cause]:
@@ -93,7 +91,7 @@ def _denials(name: str) -> Sequence[Cause]:
 
 def _server_errors(name: str) -> Sequence[Cause]:
     """Server errors in response to a PATCH only."""
-    besides: Sequence[Act] = (others.WatchRepeats(), others.OtherAnnotates(None), others.ServerFails(lost_answers=1))
+    besides = (others.repeat_watch(), others.annotate(None), others.set_fault(lost_answers=1))
     return [_denied(Denies(name, code, "storage"), other) for code in (500, 502, 503, 504) for other in besides]
 
 
@@ -106,46 +104,45 @@ def _alterations(name: str) -> Sequence[Cause]:
     return [_altered(Alters(key, value)) for key in values for value in values[key]]
 
 
-def _before_or_between(acts: Sequence[Act]) -> Sequence[Cause]:
-    return [*map(_first, acts), *map(_just_before, acts)]
+def _before_or_between(acts_of_others: Sequence[Act]) -> Sequence[Cause]:
+    return [*map(_first, acts_of_others), *map(_just_before, acts_of_others)]
 
 
 def _other_writers(name: str) -> Sequence[Cause]:
     annotations = ("", "garbage", f'{{"{THEIRS}":8,"{A}":4}}', f'{{"{B}":7}}')
-    writes = [others.OtherWrites(name, value) for value in (None, "0", "7")]
-    return _before_or_between([*writes, *map(others.OtherAnnotates, annotations)])
+    writes = [others.write(name, value) for value in (None, "0", "7")]
+    return _before_or_between([*writes, *map(others.annotate, annotations)])
 
 
 def _lost_annotations(name: str) -> Sequence[Cause]:
     """Lost annotations, each with a value that another writer sets at the same time."""
     texts, values = ("", "garbage"), (None, "0", "7", "1k")
-    lost = [others.AnnotationIsLostWithAValue(name, value, text) for text in texts for value in values]
-    return _before_or_between(lost)
+    return _before_or_between([others.write_and_annotate(name, value, text) for text in texts for value in values])
 
 
 def _kills(_: str) -> Sequence[Cause]:
-    lost = (others.ServerFails(lost_answers=1), others.ServerFails(lost_requests=1))
+    lost = (others.set_fault(lost_answers=1), others.set_fault(lost_requests=1))
     return [*map(_killed, range(POINTS)), *map(_first, lost)]
 
 
 def _nodes_created_anew(_: str) -> Sequence[Cause]:
-    anew = others.NodeIsRegisteredAnew()
-    besides: Sequence[Act] = (
-        MachineReboots(),
-        others.OtherAnnotates(f'{{"{THEIRS}":8,"{A}":4}}'),
-        others.OtherWrites(A, "4"),  # the quantity that the machine has published to the old Node
-        others.OtherWrites(A, "0"),
-        others.ServerFails(lost_answers=1),
+    anew = others.register_node_anew()
+    besides = (
+        acts.reboot(),
+        others.annotate(f'{{"{THEIRS}":8,"{A}":4}}'),
+        others.write(A, "4"),  # the quantity that the machine has published to the old Node
+        others.write(A, "0"),
+        others.set_fault(lost_answers=1),
     )
-    again = _before_or_between([anew, others.NodeIsRegisteredAnew(A)])
+    again = _before_or_between([anew, others.register_node_anew(A)])
     return [*(_first(anew, other) for other in besides), *again]
 
 
 def _values_that_change(_: str) -> Sequence[Cause]:
     """The API server allows quantities up to 4. It denies a larger one, then the machine reads another quantity."""
-    denies = others.AdmissionDenies((Denies(A, 403, most=4),), Quantity(6))
+    denies = others.deny((Denies(A, 403, most=4),), Quantity(6))
     then: Sequence[_Numbers] = ({A: 2}, {A: 4}, {A: 3, B: 2}, {A: None}, {A: 7}, {B: 1}, {A: 5, B: 2})
-    return [_instead(denies, *(HardwareChanges(n, _reading(q)) for n, q in numbers.items())) for numbers in then]
+    return [_instead(denies, *(acts.change_reading(n, _reading(q)) for n, q in numbers.items())) for numbers in then]
 
 
 _CAUSES: Mapping[str, Callable[[str], Sequence[Cause]]] = {
@@ -173,9 +170,13 @@ def histories(kind: str) -> Sequence[Sequence[tuple[Act, float]]]:
 
 
 def _history(change: _Change, cause: Cause) -> Sequence[tuple[Act, float]]:
-    first = [HardwareChanges(name, _reading(change.before.get(name))) for name in OURS[:2]]
-    *others_change, last = change.acts()
-    acts = chain(zip(first, (0.0, PAUSE), strict=True), [(act, 0.0) for act in others_change])
-    caused = cause(last)
-    pauses = [0.0] * (len(caused) - 1) + [PAUSE]
-    return [(ConfigurationChanges(), PAUSE), *acts, *zip(caused, pauses, strict=True), (CausesEnd(), PAUSE)]
+    before = [acts.change_reading(name, _reading(change.before.get(name))) for name in OURS[:2]]
+    caused = cause(change.name, _reading(change.after[change.name]))
+    together = [*change.first_acts(), *caused[:-1]]
+    return [
+        (acts.configure(configuration()), PAUSE),
+        *zip(before, (0.0, PAUSE), strict=True),
+        *((act, 0.0) for act in together),
+        (caused[-1], PAUSE),
+        (acts.end_causes(), PAUSE),
+    ]

@@ -1,4 +1,4 @@
-"""Runs the real worker in this process. It gets its job as a line, and returns its messages as lines.
+"""Runs the real worker in this process.
 
 The model gives it the readings, and answers its requests. Its files are real.
 """
@@ -12,12 +12,10 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from capacityd import node
-from capacityd.model.codec import decode, decode_variant, encode_variant, parse
 from capacityd.model.errors import NodeUnreachable
-from capacityd.model.messages import CheckResult, JobRequest, Message, PassResult, ServiceConfig
+from capacityd.model.messages import CheckResult, JobRequest, Message, ServiceConfig
 from capacityd.model.options import Selection
 from capacityd.model.reading import Reading
-from capacityd.model.reasons import Job, PassReason
 from capacityd.node import CredentialsCache
 from capacityd.node.api_node import ApiNode
 from capacityd.node.client import Client
@@ -36,42 +34,31 @@ T = TypeVar("T")
 ACCESS = ClusterAccess("kubeconfig", "https://server")
 
 
-def check(machine: Machine, files: Mapping[str, PassReason]) -> list[bytes]:
-    """The messages of a worker that checks the configuration. files: those that the service has to watch."""
-    service = ServiceConfig(files=files, resync=machine.config.settings.resync)
-    return [json.dumps(encode_variant(CheckResult(service, configuration_errors=machine.config.errors()))).encode()]
-
-
-def is_check(line: bytes) -> bool:
-    """Whether this job is to check the configuration."""
-    return decode(JobRequest, parse(line)).job is Job.CHECK
-
-
-def has_failed(lines: list[bytes]) -> bool:
-    """Whether these lines are the messages of a failed pass."""
-    messages = [decode_variant(Message, parse(line)) for line in lines]
-    return any(isinstance(message, PassResult) and message.error != "" for message in messages)
+def check(machine: Machine) -> CheckResult:
+    """The message of a worker that checks the configuration."""
+    service = ServiceConfig(resync=machine.config.settings.resync)
+    return CheckResult(service, configuration_errors=machine.config.errors())
 
 
 def run_pass(
     machine: Machine,
     server: ModelServer,
-    line: bytes,
+    request: JobRequest,
     reads: Callable[[dict[str, Reading]], None],
     requests: Callable[[str], None],
-) -> tuple[list[bytes], bool]:
-    """Runs the job in a line. Returns the lines that the worker has written, and whether it was killed.
+) -> tuple[list[Message], bool]:
+    """Runs a worker with a job. Returns the messages that the worker has written, and whether it was killed.
 
     reads: called with the readings that the worker gets. requests: called with the name of each request.
     """
 
     def on_request(name: str) -> None:
-        machine.reach(name)
+        machine.pass_kill_point()
         requests(name)
 
     machine.points = 0
     server.on_request = on_request
-    job = ModelJob(machine, server, decode(JobRequest, parse(line)), reads)
+    job = ModelJob(machine, server, request, reads)
     killed = False
     try:
         with _kill_points_at_files(machine):
@@ -81,7 +68,7 @@ def run_pass(
     finally:
         machine.kill_at = None
         server.on_request = lambda _: None
-    return [json.dumps(encode_variant(message)).encode() for message in job.sent], killed
+    return job.messages, killed
 
 
 class ModelJob(PassJob):
@@ -90,7 +77,7 @@ class ModelJob(PassJob):
     def __init__(
         self, machine: Machine, server: ModelServer, request: JobRequest, reads: Callable[[dict[str, Reading]], None]
     ) -> None:
-        self.sent: list[Message] = []
+        self.messages: list[Message] = []
         self._machine, self._server, self._reads = machine, server, reads
         super().__init__(str(machine.run_folder), Selection(config="none"), request)
 
@@ -115,7 +102,7 @@ class ModelJob(PassJob):
         return ModelNode(self._server, self._machine, cache)
 
     def send(self, message: Message) -> None:
-        self.sent.append(message)
+        self.messages.append(message)
 
     def log(self, entries: Iterable[JournalEntry]) -> None:
         """Logs nothing, but makes all entries."""
@@ -155,7 +142,7 @@ class ModelClient(Client):
             answer = self._server.request(method, path.partition("?")[0], content_type, body)
         except Unreachable:
             raise NodeUnreachable("nobody responds") from None
-        self._machine.reach(f"after {method}")
+        self._machine.pass_kill_point()
         if answer.status >= 300:
             raise from_http_status(HttpError(answer.status, answer.body, answer.headers.get("Retry-After", "")), call)
         return parse(json.loads(answer.body))
@@ -167,9 +154,9 @@ def _kill_points_at_files(machine: Machine) -> Iterator[None]:
     replace_file, fsync = os.replace, os.fsync
 
     def replace(*paths: Any) -> None:
-        machine.reach("before a file")
+        machine.pass_kill_point()
         replace_file(*paths)
-        machine.reach("after a file")
+        machine.pass_kill_point()
 
     os.replace, os.fsync = replace, lambda _: None  # type: ignore[assignment]
     try:

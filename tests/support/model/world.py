@@ -8,16 +8,16 @@ from __future__ import annotations
 import copy
 import heapq
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from capacityd.model.reading import Reading, Unknown, without_details
 from capacityd.model.reasons import PassReason
-from capacityd.schema.config import Config, Settings
-from tests.support.judge import observations
+from capacityd.schema.config import Config
 from tests.support.judge.judge import Judge
-from tests.support.judge.observations import Observation, Trouble, Writer
+from tests.support.judge.surroundings import Trouble, Writer
 from tests.support.model.children import ModelWatcher
 from tests.support.model.machine import Machine, configuration, for_judge
 from tests.support.model.server import OURS, SECRET, ModelServer
@@ -34,7 +34,7 @@ class World:
 
     def __init__(self, folder: Path, seed: int = 1, *, registered: bool = True, judge: Judge | None = None) -> None:
         self.judge = judge or Judge(secrets=[SECRET])
-        first = configuration(frozenset(OURS[:2]), labelled=frozenset(OURS[:1]))
+        first = configuration(labelled=frozenset(OURS[:1]))
         self.machine = Machine(folder, first)
         self.server = ModelServer()
         self.unheard: dict[str, float] = {}
@@ -47,17 +47,15 @@ class World:
         """Services on other machines that write the same Node."""
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._entries = self._kubelet_starts = self._others_started = 0
-        self._patches = 0  # how many PATCHes the pass has sent since its last GET
-        self._attempts = 0  # how many PATCHes the pass has sent in all
+        self._patches = 0  # how many PATCHes the pass has sent
         self._shown = ""
         self._restores = False
         self._plugins: frozenset[str] | None = frozenset()
-        self.server.loses_events = True
         self.server.listeners.append(self._node_changes)
         self.server.on_patch = self._asks
         self.server.on_answer = self._answers
-        self._tell(observations.Booted(self.machine.steady - self.machine.uptime))
-        self._tell(observations.Configured(self.machine.steady, for_judge(self.machine.config)))
+        self.judge.machine_boots(self.machine.steady - self.machine.uptime)
+        self.judge.configuration_is(self.machine.steady, for_judge(self.machine.config))
         if registered:
             self.start_kubelet()
         self.service = ModelService(self, self.machine, seed)
@@ -112,113 +110,115 @@ class World:
         steady = self.machine.steady
         if self._plugins != self.machine.plugins:
             self._plugins = self.machine.plugins
-            self._tell(observations.PluginsAre(steady, self._plugins))
-        known, troubles = self.judge.ghosts.troubles, self._troubles()
+            self.judge.plugins_are(steady, self._plugins)
+        known, troubles = self.judge.memory.troubles, self._troubles()
         for trouble, entries in troubles.items():
             if trouble not in known or known[trouble].entries != entries:
-                self._tell(observations.Begins(steady, trouble, entries))
+                self.judge.trouble_begins(steady, trouble, entries)
         for trouble in known.keys() - troubles.keys():
-            self._tell(observations.Ends(steady, trouble))
+            self.judge.trouble_ends(steady, trouble)
         readings = {name: without_details(reading) for name, reading in self.machine.probe().items()}
-        if readings == self.judge.ghosts.readings:
-            self._tell(observations.Looks(steady))
+        if readings == self.judge.memory.readings:
+            self.judge.time_passes(steady)
         else:
-            self._tell(observations.MachineHas(steady, readings))
+            self.judge.machine_has(steady, readings)
 
     def _troubles(self) -> dict[Trouble, frozenset[str]]:
         """The present troubles, and the entries that each concerns. No entries: the trouble concerns everything."""
         server, machine, service = self.server, self.machine, getattr(self, "service", None)
-        lost = server.lost_answers or server.lost_gets or server.lost_requests
-        fails = any(denies.code >= 500 for denies in server.denies)
+        watcher = service.watcher if service else None
+        has_server_errors = any(denies.code >= 500 for denies in server.denies)
+        is_out_of_reach = bool(server.fault or server.lost.total() or has_server_errors)
         of_everything = {
-            Trouble.API: server.fault or lost or fails or server.document is None or machine.kill_at is not None,
+            Trouble.API: is_out_of_reach or server.document is None or machine.kill_at is not None,
             Trouble.ALTERED: any(alters.is_about_itself for alters in server.alters),
-            Trouble.DEAD_WATCH: service is not None and service.watcher is not None and service.watcher.hangs,
+            Trouble.DEAD_WATCH: watcher is not None and watcher.hangs,
             Trouble.OTHER_CAPACITYD: bool(self.others),
             Trouble.PLUGINS: not machine.plugins_readable,
             Trouble.STOPPED: service is None or not service.has_passed,
             Trouble.WATCH: service is None or not service.is_watching,
         }
         of_some_entries = {
-            Trouble.DENIED: {d.name for d in server.denies}
-            | {alters.key for alters in server.alters if not alters.is_about_itself},
+            Trouble.DENIED: {
+                *(denies.name for denies in server.denies),
+                *(alters.key for alters in server.alters if not alters.is_about_itself),
+            },
             Trouble.SOURCES: {name for name, until in self.unheard.items() if machine.uptime <= until},
             Trouble.UNHEALTHY: {*self.unhealthy},
-            Trouble.UNREADABLE: {n for n, reading in machine.probe().items() if isinstance(reading, Unknown)},
+            Trouble.UNREADABLE: {name for name, reading in machine.probe().items() if isinstance(reading, Unknown)},
         }
         found = {trouble: frozenset[str]() for trouble, is_there in of_everything.items() if is_there}
         return found | {trouble: frozenset(entries) for trouble, entries in of_some_entries.items() if entries}
 
-    def _tell(self, observation: Observation) -> None:
-        self.judge.observe(observation)
-
     def _node_changes(self, by: Writer) -> None:
         node = copy.deepcopy(self.server.document)
         if self._restores:
-            self._tell(observations.Restores(self.machine.steady, node))
+            self.judge.cluster_is_restored(self.machine.steady, node)
         else:
-            self._tell(observations.NodeIs(self.machine.steady, node, by))
+            self.judge.node_is(self.machine.steady, node, by)
 
     def _asks(self, before: dict[str, Any], after: dict[str, Any], has_condition: bool) -> None:
         if self.server.requester is Writer.CAPACITYD:
-            is_part = self._attempts > 1 and not has_condition
-            self._tell(observations.Asks(self.machine.steady, before, copy.deepcopy(after), is_part))
+            is_part = self._patches > 1 and not has_condition
+            self.judge.pass_asks(self.machine.steady, before, copy.deepcopy(after), is_part)
 
     def _answers(self, document: dict[str, Any] | None) -> None:
         if self.server.requester is Writer.CAPACITYD:
-            self._tell(observations.Sees(self.machine.steady, copy.deepcopy(document)))
+            self.judge.pass_sees(self.machine.steady, copy.deepcopy(document))
 
     def pass_begins(self, service: ModelService) -> None:
         """A pass begins."""
         if service is self.service:
-            self._patches = self._attempts = 0
+            self._patches = 0
 
     def pass_reads(self, service: ModelService, readings: dict[str, Reading]) -> None:
         """A pass reads the machine."""
         if service is self.service:
             self.look()
-            self._tell(observations.PassReads(self.machine.steady, readings))
+            self.judge.pass_reads(self.machine.steady, readings)
             self.unheard.clear()
 
     def pass_requests(self, service: ModelService, name: str) -> None:
         """A pass sends a request. name: its verb and its resource."""
         if service is self.service:
-            self._patches = 0 if name.startswith("get ") else self._patches + name.startswith("patch ")
-            self._attempts += name.startswith("patch ")
-            self._tell(observations.Requests(self.machine.steady))
+            self._patches += name.startswith("patch ")
+            self.judge.pass_requests(self.machine.steady)
 
     def pass_ends(self, service: ModelService, *, killed: bool, failed: bool) -> None:
-        """A pass has ended, has failed, or was killed. capacityd forgets everything after a PATCH without an answer."""
+        """A pass has ended, has failed, or was killed.
+
+        capacityd forgets everything if the API server has not answered the PATCH, or the GET after a conflict.
+        """
         if service is not self.service:
             return
-        if killed or (failed and self._patches and self.judge.ghosts.was(Trouble.API, 0.0)):
-            self._tell(observations.Forgets(self.machine.steady))
+        if killed or (failed and self._patches and self.judge.memory.was(Trouble.API, 0.0)):
+            self.judge.capacityd_forgets(self.machine.steady)
         elif not failed:
-            self._tell(observations.Remembers(self.machine.steady))
+            self.judge.pass_succeeds(self.machine.steady)
         state = self.machine.run_folder / "state.json"
         if state.exists() and (text := state.read_text()) != self._shown:
             self._shown = text
-            self._tell(observations.Shows(self.machine.steady, text))
+            self.judge.capacityd_shows(self.machine.steady, text)
         self.look()
 
     def hear(self, *reasons: PassReason) -> None:
         """The service receives events of the machine."""
         self.unheard.clear()
         self.look()
-        self._tell(observations.Hears(self.machine.steady))
+        self.judge.service_hears(self.machine.steady)
         self.service.hear(*reasons)
 
     def configure(self, config: Config) -> None:
         """The configuration is replaced, and the service reloads it."""
         self.machine.config = config
-        self._tell(observations.Configured(self.machine.steady, for_judge(config)))
+        self.judge.configuration_is(self.machine.steady, for_judge(config))
         self.look()
         self.service.configure()
 
     def restart_service(self) -> None:
         """The service starts again, without a memory."""
         self.service.start()
-        self._tell(observations.Forgets(self.machine.steady))
+        self.judge.capacityd_forgets(self.machine.steady)
         self.look()
 
     def reboot(self) -> None:
@@ -228,7 +228,7 @@ class World:
         self._agenda = []
         self.unhealthy = {}  # the kubelet has dropped its reports
         self.machine.reboot()
-        self._tell(observations.Booted(self.machine.steady - self.machine.uptime))
+        self.judge.machine_boots(self.machine.steady - self.machine.uptime)
         self.restart_service()
 
     def suspend(self, seconds: float) -> None:
@@ -242,7 +242,7 @@ class World:
     def end_causes(self) -> None:
         """Ends all troubles, but keeps the values that others have written."""
         server, machine = self.server, self.machine
-        server.fault, server.lost_answers, server.lost_gets, server.lost_requests = "", 0, 0, 0
+        server.fault, server.lost = "", Counter()
         server.denies, server.alters, machine.kill_at = (), (), None
         server.before_patch.clear()
         machine.plugins_readable = True
@@ -263,7 +263,7 @@ class World:
     def back_up(self) -> None:
         """The cluster's state is saved."""
         self.server.back_up()
-        self._tell(observations.BacksUp(self.machine.steady))
+        self.judge.cluster_is_backed_up(self.machine.steady)
 
     def restore(self) -> None:
         """The cluster's state becomes the saved one."""
@@ -328,7 +328,7 @@ class World:
 
     def start_other(self, readings: dict[str, Reading]) -> None:
         """Another machine's service starts."""
-        config = configuration(frozenset(readings), labelled=frozenset(OURS[:1]), settings=Settings())
+        config = configuration(frozenset(readings), labelled=frozenset(OURS[:1]))
         self._others_started += 1
         folder = self.machine.folder / f"other{self._others_started}"
         machine = Machine(folder, config, readings, self.uptime, self.machine.booted)

@@ -114,7 +114,7 @@ def test_a_device_link_to_nowhere_is_unknown() -> None:
 @pytest.mark.parametrize("fallback", [None, 1])
 def test_no_fallback_is_suggested_for_a_device_that_has_disappeared(fallback: int | None) -> None:
     world = {"links": {"/sys/bus/usb/devices/9-9": "../../../devices/gone"}}
-    by_port = table("usb", {"port": "9-9"}, defaults=False)
+    by_port = table("usb", {"port": "9-9"}, with_defaults=False)
     wanted = Resource("example.com/thing", "usb", (by_port,), measure="attributes.size", fallback=fallback)
     reading = read_resource(wanted, RecordedHost(world), "node")
     assert reading == Unknown("9-9: /sys/bus/usb/devices/9-9 is a dangling link", Cause.UNREADABLE)

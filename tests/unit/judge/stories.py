@@ -14,27 +14,8 @@ from typing import Any
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from tests.support.judge import node_view as view
 from tests.support.judge.judge import Judge
-from tests.support.judge.observations import (
-    Asks,
-    Begins,
-    Booted,
-    Configuration,
-    Configured,
-    Ends,
-    Looks,
-    MachineHas,
-    NodeIs,
-    Observation,
-    PassReads,
-    PluginsAre,
-    Requests,
-    Sees,
-    Shows,
-    Trouble,
-    Wanted,
-    Writer,
-)
-from tests.support.nodes import node
+from tests.support.judge.surroundings import Configuration, ConfiguredResource, Trouble, Writer
+from tests.support.nodes import merge, node
 
 A, B = "example.com/a", "example.com/b"
 LABEL_A = view.label(A)
@@ -53,12 +34,8 @@ class Story:
         self.at = 0.0
         self.node: dict[str, Any] | None = None
         self._readings: dict[str, Reading] = {}
-        self.tell(Booted(-1000.0))
+        self.judge.machine_boots(-1000.0)
         self.configure(**configuration)
-
-    def tell(self, observation: Observation) -> Story:
-        self.judge.observe(observation)
-        return self
 
     # What happens to the machine and the Node
 
@@ -67,17 +44,17 @@ class Story:
         end = self.at + seconds
         while self.at < end:
             self.at = min(end, self.at + 1.0)
-            self.tell(Looks(self.at))
+            self.judge.time_passes(self.at)
         return self
 
     def boots(self) -> Story:
-        self.tell(Booted(self.at))
+        self.judge.machine_boots(self.at)
         return self
 
     def configure(self, *names: str, adopt: bool = False, label: bool = False, **others: Any) -> Story:
-        resources = {name: Wanted(adopt, label) for name in names or (A,)}
+        resources = {name: ConfiguredResource(adopt, label) for name in names or (A,)}
         others.setdefault("lower_after", 10.0)
-        self.tell(Configured(self.at, Configuration(**{"resources": resources, **others})))
+        self.judge.configuration_is(self.at, Configuration(**{"resources": resources, **others}))
         return self
 
     def has(self, **numbers: int | str) -> Story:
@@ -85,7 +62,7 @@ class Story:
         for letter, number in numbers.items():
             reading = Quantity(number) if isinstance(number, int) else _READINGS[number]
             self._readings[f"example.com/{letter}"] = reading
-        self.tell(MachineHas(self.at, dict(self._readings)))
+        self.judge.machine_has(self.at, dict(self._readings))
         return self
 
     def registers(self, uid: str = "1", **capacity: str) -> Story:
@@ -93,38 +70,38 @@ class Story:
         numbers = {"cpu": "8"} | {f"example.com/{name}": text for name, text in capacity.items()}
         self.node = node(numbers)
         self.node["metadata"]["uid"] = uid
-        self.tell(NodeIs(self.at, self.node, Writer.OTHER))
+        self.judge.node_is(self.at, self.node, Writer.OTHER)
         return self
 
     def others(self, by: Writer = Writer.OTHER, **changes: Any) -> Story:
         """Another writer changes the Node. changes: the arguments of changed()."""
         self.node = changed(self.node, **changes)
-        self.tell(NodeIs(self.at, self.node, by))
+        self.judge.node_is(self.at, self.node, by)
         return self
 
     def begins(self, trouble: Trouble) -> Story:
-        self.tell(Begins(self.at, trouble))
+        self.judge.trouble_begins(self.at, trouble)
         return self
 
     def ends(self, trouble: Trouble) -> Story:
-        self.tell(Ends(self.at, trouble))
+        self.judge.trouble_ends(self.at, trouble)
         return self
 
     def has_plugins(self, *names: str) -> Story:
-        self.tell(PluginsAre(self.at, frozenset(names)))
+        self.judge.plugins_are(self.at, frozenset(names))
         return self
 
     # What capacityd does
 
     def reads(self) -> Story:
         """A pass reads the machine."""
-        self.tell(PassReads(self.at, dict(self._readings)))
+        self.judge.pass_reads(self.at, dict(self._readings))
         return self
 
     def sees(self) -> Story:
         """A pass reads the Node."""
-        self.tell(Requests(self.at))
-        self.tell(Sees(self.at, copy.deepcopy(self.node)))
+        self.judge.pass_requests(self.at)
+        self.judge.pass_sees(self.at, copy.deepcopy(self.node))
         return self
 
     def writes(self, *, stored: Mapping[str, Any] | None = None, saw: bool = True, **changes: Any) -> Story:
@@ -137,10 +114,10 @@ class Story:
         if saw:
             self.sees()
         after = changed(self.node, **changes)
-        self.tell(Requests(self.at))
-        self.tell(Asks(self.at, self.node, after))
+        self.judge.pass_requests(self.at)
+        self.judge.pass_asks(self.at, self.node, after)
         self.node = after if stored is None else changed(after, **stored)
-        self.tell(NodeIs(self.at, self.node, Writer.CAPACITYD))
+        self.judge.node_is(self.at, self.node, Writer.CAPACITYD)
         return self
 
     def publishes(self, *, true: bool | None = True, label: bool = False, **numbers: int) -> Story:
@@ -160,7 +137,7 @@ class Story:
 
     def shows(self, text: str) -> Story:
         """capacityd shows a text that all users can read."""
-        self.tell(Shows(self.at, text))
+        self.judge.capacityd_shows(self.at, text)
         return self
 
 
@@ -182,8 +159,8 @@ def changed(
     after: dict[str, Any] = copy.deepcopy(dict(document))
     metadata, status = after["metadata"], after["status"]
     for part, values in ((status["capacity"], capacity), (status["allocatable"], allocatable)):
-        _merge(part, values or {})
-    _merge(metadata.setdefault("labels", {}), labels or {})
+        merge(part, values or {})
+    merge(metadata.setdefault("labels", {}), labels or {})
     if listed is not None:
         metadata["annotations"][view.PUBLISHED] = listed if isinstance(listed, str) else json.dumps(listed)
     if true is not None:
@@ -192,10 +169,3 @@ def changed(
     if rest:
         after["spec"] = rest
     return after
-
-
-def _merge(part: dict[str, str], values: Mapping[str, str | None]) -> None:
-    for name, value in values.items():
-        part.pop(name, None)
-        if value is not None:
-            part[name] = value

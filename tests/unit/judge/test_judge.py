@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.judge.judge import BrokenPromise, Judge
-from tests.support.judge.observations import Trouble
+from tests.support.judge.surroundings import Trouble
 from tests.unit.judge.stories import LABEL_A, A, B, Story
 
 Happens = Callable[[Story], object]
@@ -190,7 +190,7 @@ def _labels(story: Story) -> None:
     story.configure(label=True)
     story.publishes(a=4, label=True)
     story.waits(100.0)
-    assert LABEL_A in story.judge.ghosts.ours
+    assert LABEL_A in story.judge.memory.ours
 
 
 def _says_false(story: Story) -> None:

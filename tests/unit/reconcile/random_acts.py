@@ -11,6 +11,7 @@ from capacityd.model.reasons import PassReason
 from capacityd.schema.config import Settings
 from tests.support.denials import Denies, alterations, denials
 from tests.support.model import acts, others
+from tests.support.model.machine import configuration
 from tests.support.model.server import LABELS, NAMES, OURS
 
 RESYNC = 3600.0
@@ -39,62 +40,60 @@ _settings = st.builds(
 _label_denials = st.builds(Denies, st.sampled_from(LABELS[:2]), st.sampled_from([403, 409, 422, 500]))
 
 _by_others = st.one_of(
-    st.builds(others.OtherWrites, _entries, _values),
-    st.builds(others.OtherAnnotates, _annotations),
-    st.builds(others.AnnotationIsLostWithAValue, _ours, _values, st.sampled_from([None, "", "garbage", "[]"])),
-    st.builds(others.OtherWritesAllocatable, st.sampled_from([*NAMES, "cpu"]), _values),
-    st.builds(others.ConditionIsAdded, st.booleans()),
-    st.builds(others.ConditionIsChanged, st.booleans()),
-    st.builds(others.NodeIsDeleted),
-    st.builds(others.NodeIsRegisteredAnew, st.sampled_from(["", "", *OURS])),
-    st.builds(others.KubeletZeroes),
-    st.builds(others.KubeletRestarts, st.booleans(), st.sampled_from([0.0, 0.4, 20.0])),
+    st.builds(others.write, _entries, _values),
+    st.builds(others.annotate, _annotations),
+    st.builds(others.write_and_annotate, _ours, _values, st.sampled_from([None, "", "garbage", "[]"])),
+    st.builds(others.write_allocatable, st.sampled_from([*NAMES, "cpu"]), _values),
+    st.builds(others.add_condition, st.booleans()),
+    st.builds(others.change_condition, st.booleans()),
+    st.builds(others.delete_node),
+    st.builds(others.register_node_anew, st.sampled_from(["", "", *OURS])),
+    st.builds(others.zero),
+    st.builds(others.restart_kubelet, st.booleans(), st.sampled_from([0.0, 0.4, 20.0])),
 )
 _of_the_machine = st.one_of(
-    st.builds(acts.HardwareChanges, _names, _readings, _reasons),
-    st.builds(acts.HardwareChanges, _ours, _quantities, _reasons),
+    st.builds(acts.change_reading, _names, _readings, _reasons),
+    st.builds(acts.change_reading, _ours, _quantities, _reasons),
+    st.builds(acts.change_reading, _ours, _quantities, st.just(PassReason.FILE), st.sampled_from([20.0, 100.0, 300.0])),
     st.builds(
-        acts.HardwareChanges, _ours, _quantities, st.just(PassReason.FILE), st.sampled_from([20.0, 100.0, 300.0])
-    ),
-    st.builds(
-        acts.HardwareFlaps,
+        acts.change_reading_often,
         _ours,
         st.lists(_readings, min_size=2, max_size=8).map(tuple),
         st.sampled_from([0.1, 1.5, 10.0, 12.0, 60.0]),
     ),
-    st.builds(acts.FileIsReplaced, _names, _readings),
-    st.builds(acts.InotifyIsUsedUp, st.booleans()),
-    st.builds(acts.ConfigurationChanges, _some, _some, _some, _some, _settings, st.booleans()),
-    st.builds(acts.ClockIsSet, st.sampled_from([-3600.0, -10.0, 10.0, 100_000.0])),
-    st.builds(acts.MachineReboots, st.booleans(), st.sampled_from([0.4, 20.0])),
-    st.builds(acts.MachineIsSuspended, st.sampled_from([30.0, 10_000.0])),
-    st.builds(acts.ServiceRestarts),
-    st.builds(acts.WorkerIsKilled, st.integers(0, 12), _ours, _readings),
-    st.builds(acts.PluginListChanges, st.booleans(), st.booleans()),
-    st.builds(acts.PluginComes, _names, st.integers(0, 4), st.booleans()),
-    st.builds(acts.PluginLeaves, _names),
+    st.builds(acts.replace_file, _names, _readings),
+    st.builds(acts.use_up_inotify, st.booleans()),
+    st.builds(acts.configure, st.builds(configuration, _some, _some, _some, _some, _settings, st.booleans())),
+    st.builds(acts.set_clock, st.sampled_from([-3600.0, -10.0, 10.0, 100_000.0])),
+    st.builds(acts.reboot, st.booleans(), st.sampled_from([0.4, 20.0])),
+    st.builds(acts.suspend, st.sampled_from([30.0, 10_000.0])),
+    st.builds(acts.restart_service),
+    st.builds(acts.kill_worker, st.integers(0, 12), _ours, _readings),
+    st.builds(acts.change_plugin_list, st.booleans(), st.booleans()),
+    st.builds(acts.start_plugin, _names, st.integers(0, 4), st.booleans()),
+    st.builds(acts.end_plugin, _names),
 )
 _of_others = st.one_of(
     _by_others,
-    st.builds(others.JustBeforeAPatch, _by_others, st.builds(acts.HardwareChanges, _ours, _quantities)),
-    st.builds(others.BecomesUnhealthy, _some),
-    st.builds(others.SameIsPublishedByAnother, _ours, st.integers(0, 4), st.booleans()),
-    st.builds(others.WatchIsCut, st.sampled_from([0.0, 5.0, 30.0])),
-    st.builds(others.WatchHangs, st.sampled_from([5.0, 130.0])),
-    st.builds(others.WatchRepeats),
-    st.builds(others.WatchLags, st.sampled_from([0.0, 0.5, 2.0])),
-    st.builds(others.WatchIsForbidden, st.booleans()),
+    st.builds(others.just_before_a_patch, _by_others, st.builds(acts.change_reading, _ours, _quantities)),
+    st.builds(others.report_allocatable, _some),
+    st.builds(others.publish_the_same, _ours, st.integers(0, 4), st.booleans()),
+    st.builds(others.cut_watch, st.sampled_from([0.0, 5.0, 30.0])),
+    st.builds(others.hang_watch, st.sampled_from([5.0, 130.0])),
+    st.builds(others.repeat_watch),
+    st.builds(others.delay_watch, st.sampled_from([0.0, 0.5, 2.0])),
+    st.builds(others.allow_watch, st.booleans()),
     st.builds(
-        others.ServerFails,
+        others.set_fault,
         st.sampled_from(["", "", "unreachable", "busy", "denied", "rejected"]),
         st.integers(0, 2),
         st.integers(0, 2),
     ),
-    st.builds(others.AdmissionDenies, st.lists(denials | _label_denials, max_size=2).map(tuple), _readings),
-    st.builds(others.WebhookAlters, st.lists(alterations, max_size=1).map(tuple), _ours, _readings),
-    st.builds(others.OtherCapacitydStarts, _ours, _readings),
-    st.builds(others.OtherCapacitydStops),
+    st.builds(others.deny, st.lists(denials | _label_denials, max_size=2).map(tuple), _readings),
+    st.builds(others.alter, st.lists(alterations, max_size=1).map(tuple), _ours, _readings),
+    st.builds(others.start_other_capacityd, _ours, _readings),
+    st.builds(others.stop_other_capacityd),
 )
-_rests = st.one_of(st.builds(acts.Waits, st.sampled_from([70.0, 700.0, 8000.0])), st.builds(acts.AllCausesEnd))
+_rests = st.one_of(st.builds(acts.wait, st.sampled_from([70.0, 700.0, 8000.0])), st.builds(acts.end_causes))
 
 random_acts = st.one_of(_rests, _of_the_machine, _of_others)

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as how_hard
 from hypothesis import strategies as st
 
-from tests.support.model.acts import Act, AllCausesEnd
+from tests.support.model.acts import Act, end_causes
 from tests.support.model.world import World
 from tests.unit.reconcile.random_acts import RESYNC, pauses, random_acts
 
@@ -31,5 +31,5 @@ def test_no_history_breaks_a_promise(seed: int, registered: bool, history: list[
         for act, pause in history:
             act.happens(world)
             world.run(pause)
-        AllCausesEnd().happens(world)
+        end_causes().happens(world)
         world.run(4.0 * RESYNC)

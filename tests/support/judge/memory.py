@@ -1,6 +1,6 @@
 """The judge's memory of what has happened: who wrote each value, what capacityd owns, and since when.
 
-It is called the ghosts, because the program under test cannot see it. An entry is a resource, or its label (node_view).
+The program under test cannot see this memory. An entry is a resource, or its label (node_view).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from tests.support.judge import node_view as view
-from tests.support.judge.observations import Asks, Configuration, Document, NodeIs, Trouble, Wanted, Writer
+from tests.support.judge.surroundings import Configuration, Document, Trouble, Writer
 
 BOOT_SECONDS = 180.0
 """Seconds after a boot during which lower_after_boot counts."""
@@ -37,7 +37,7 @@ class Span:
 
 
 @dataclass
-class Ghosts:
+class Memory:
     """What the judge remembers. Times are in seconds. "Ours" means: capacityd's."""
 
     at: float = 0.0
@@ -45,10 +45,10 @@ class Ghosts:
     configuration: Configuration = field(default_factory=Configuration)
     readings: dict[str, Reading] = field(default_factory=dict)
     """The true readings of the machine."""
-    given: dict[str, Reading] = field(default_factory=dict)
+    pass_readings: dict[str, Reading] = field(default_factory=dict)
     """The readings that the last pass has got."""
     node: Document | None = None
-    seen: list[Document | None] = field(default_factory=list)
+    seen_nodes: list[Document | None] = field(default_factory=list)
     """The states of the Node that capacityd has seen, the last one at the end."""
     ours: set[str] = field(default_factory=set)
     """The entries that capacityd has created or adopted on this Node, and has not given up."""
@@ -96,10 +96,14 @@ class Ghosts:
         is_boot = at - self.booted_at < BOOT_SECONDS
         return max(configuration.lower_after, configuration.lower_after_boot if is_boot else 0.0)
 
-    def wanted(self, entry: str) -> Wanted | None:
-        """The configuration of an entry. None: the entry is not configured."""
-        wanted = self.configuration.resources.get(view.resource_of(entry))
-        return None if wanted is None or (view.is_label(entry) and not wanted.label) else wanted
+    def is_configured(self, entry: str) -> bool:
+        """Whether the configuration has an entry."""
+        resource = self.configuration.resources.get(view.resource_of(entry))
+        return resource is not None and (resource.label or not view.is_label(entry))
+
+    def is_adopted(self, entry: str) -> bool:
+        """Whether the configuration takes an entry over from another writer."""
+        return self.is_configured(entry) and self.configuration.resources[view.resource_of(entry)].adopt
 
     def reading(self, entry: str, readings: dict[str, Reading]) -> Reading:
         """The reading that decides about an entry.
@@ -109,7 +113,7 @@ class Ghosts:
         resource, configuration = view.resource_of(entry), self.configuration
         if resource in configuration.broken:
             return Unknown("an error in the configuration")
-        if self.wanted(entry) is not None:
+        if self.is_configured(entry):
             return readings.get(resource, Absent("no reading"))
         return Absent("not configured") if configuration.may_remove else Unknown("perhaps configured")
 
@@ -119,30 +123,34 @@ class Ghosts:
 
     def may_write(self, entry: str) -> bool:
         """Whether capacityd may change a key that has a value: the key is ours, or the configuration adopts it."""
-        wanted = self.wanted(entry)
-        adopts = wanted is not None and wanted.adopt
-        return not self.is_plugins(entry) and (entry in self.ours or adopts)
+        return not self.is_plugins(entry) and (entry in self.ours or self.is_adopted(entry))
 
-    def after(self, asks: Asks) -> Ghosts:
-        """The judge's memory as it would be after the PATCH was stored unaltered."""
-        then = replace(self, ours={*self.ours}, published={**self.published}, lower_since={**self.lower_since})
-        for names in ("forgotten", "orphaned", "annotated_by_others", "believed"):
-            setattr(then, names, {*getattr(self, names)})
-        then._published(asks.before, asks.after)
-        return then
+    def after(self, before: Document, after: Document) -> Memory:
+        """The judge's memory as it would be if a PATCH turned the Node from `before` into `after`."""
+        memory = replace(
+            self,
+            ours={*self.ours},
+            published={**self.published},
+            forgotten={*self.forgotten},
+            orphaned={*self.orphaned},
+            annotated_by_others={*self.annotated_by_others},
+            believed={*self.believed},
+        )
+        memory._published(before, after)
+        return memory
 
     # Changes
 
     def read(self, at: float, readings: dict[str, Reading]) -> None:
         """A pass reads the machine."""
-        self.given, self.began_pass_at = readings, at
+        self.pass_readings, self.began_pass_at = readings, at
         self.passes = [*self.passes, at][-20:]
-        del self.seen[:-2]
+        del self.seen_nodes[:-2]
         self._note_lower()
 
     def see(self, node: Document | None) -> None:
         """capacityd gets the Node."""
-        self.seen.append(node)
+        self.seen_nodes.append(node)
         self.believed |= self.annotated_by_others - (self.ours if self.remembers else set())
 
     def begin(self, trouble: Trouble, entries: frozenset[str]) -> None:
@@ -176,9 +184,9 @@ class Ghosts:
 
     def remember(self) -> None:
         """capacityd remembers what the annotation lists."""
-        if self.seen and not self.configuration.observe:
+        if self.seen_nodes and not self.configuration.observe:
             self.remembers = True
-            self.forgotten -= view.published(self.seen[-1]).keys()
+            self.forgotten -= view.published(self.seen_nodes[-1]).keys()
 
     def ask(self) -> None:
         """capacityd sends a PATCH. All PATCHes of one pass count as one write.
@@ -190,15 +198,15 @@ class Ghosts:
             times.append(self.at)
             del times[:-20]
 
-    def change(self, change: NodeIs, asked: Document | None) -> None:
+    def change(self, node: Document | None, by: Writer, asked: Document | None) -> None:
         """The Node changes. asked: the Node that capacityd's PATCH should lead to. None: another writer's change."""
-        node, before = change.node, self.node
+        before = self.node
         if view.uid(node) != view.uid(before):
             self._new_node(node)
         old, new = view.stored(before), view.stored(node)
         for name in changed(old, new):
             altered = asked is not None and view.stored(asked).get(name) != new.get(name)
-            self.written_by[name] = Writer.OTHER if altered else change.by
+            self.written_by[name] = Writer.OTHER if altered else by
         self.node = node
         if asked is not None:
             ours = {*self.ours}
@@ -206,7 +214,9 @@ class Ghosts:
             self._altered(ours, view.stored(asked), new)
             self._annotated_by_others(asked)  # by a webhook
         else:
-            self._others_changed(before)
+            self.changed_at = self.at
+            self.overwritten = [*self.overwritten, self.at][-10:]
+            self._annotated_by_others(before)
         self._note_orphans()
 
     def back_up(self) -> None:
@@ -231,20 +241,18 @@ class Ghosts:
     def _published(self, before: Document | None, asked: Document) -> None:
         """capacityd's PATCH turns one Node into another. Notes which entries become ours, and which are given up."""
         old, new, listed = view.stored(before), view.stored(asked), view.published(asked)
-        wrote = changed(old, new)
         for name, quantity in listed.items():
-            was_created = name not in old and name in new
-            wanted = self.wanted(name)
-            adopted = wanted is not None and wanted.adopt
-            if was_created or adopted or name in self.ours:
+            is_created = name not in old and name in new
+            if is_created or self.is_adopted(name):
                 self.ours.add(name)
             self.published[name] = quantity
             if name in new:
                 self.forgotten.discard(name)
                 self.orphaned.discard(name)
         for name in self.ours - listed.keys():
-            is_own = self.written_by.get(name, Writer.CAPACITYD) is Writer.CAPACITYD or name in wrote
-            if name not in new or not is_own or self.is_plugins(name):
+            is_of_others = self.written_by.get(name, Writer.CAPACITYD) is not Writer.CAPACITYD
+            is_left = is_of_others and old.get(name) == new.get(name)
+            if name not in new or is_left or self.is_plugins(name):
                 self._give_up(name)
         by_others = (self.believed | self.annotated_by_others) & view.published(before).keys()
         for name in (self.orphaned | by_others) - listed.keys():
@@ -263,29 +271,23 @@ class Ghosts:
             names.discard(name)
         self.published.pop(name, None)
 
-    def _others_changed(self, before: Document | None) -> None:
-        self.changed_at = self.at
-        self.overwritten = [*self.overwritten, self.at][-10:]
-        self._annotated_by_others(before)
-
     def _annotated_by_others(self, expected: Document | None) -> None:
         """Notes the entries that another writer has put into the annotation. expected: the Node without them."""
-        listed = view.published(expected)
-        now = view.published(self.node)
-        self.annotated_by_others |= {name for name, quantity in now.items() if listed.get(name) != quantity}
+        expected_numbers = view.published(expected)
+        for name, quantity in view.published(self.node).items():
+            if expected_numbers.get(name) != quantity:
+                self.annotated_by_others.add(name)
 
     def _note_orphans(self) -> None:
-        listed = view.published(self.node)
-        self.orphaned |= {name for name in self.forgotten if name not in listed}
+        self.orphaned |= self.forgotten - view.published(self.node).keys()
 
     def _note_lower(self) -> None:
         """Notes of which entries the last pass has read less than the published number."""
-        lower = {
+        self.lower_since = {
             name: self.lower_since.get(name, self.began_pass_at)
             for name, quantity in self.published.items()
-            if is_lower(self.reading(name, self.given), quantity)
+            if is_lower(self.reading(name, self.pass_readings), quantity)
         }
-        self.lower_since = lower
 
 
 def is_lower(reading: Reading, quantity: int) -> bool:

@@ -48,9 +48,9 @@ class Console(ABC):
 
     def unpack(self, folder: Path, target: str) -> None:
         """Copies a folder onto the machine."""
-        made = subprocess.run(["tar", "-c", "-C", folder, "."], stdout=subprocess.PIPE, check=True).stdout
+        archive = subprocess.run(["tar", "-c", "-C", folder, "."], stdout=subprocess.PIPE, check=True).stdout
         script = 'mkdir -p "$0"; base64 -d | tar -x -C "$0"'
-        self.run("sh", "-ec", script, target, text=base64.b64encode(made).decode())
+        self.run("sh", "-ec", script, target, text=base64.b64encode(archive).decode())
 
     def dpkg(self, *arguments: str) -> str:
         """Runs dpkg, and returns its output with standard error."""

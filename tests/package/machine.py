@@ -63,13 +63,13 @@ def _cgroup(name: str) -> Iterator[Path]:
     mounted = (line.split() for line in Path("/proc/self/mounts").read_text().splitlines())
     root = next(where for _, where, kind, *_ in mounted if kind == "cgroup2")
     ours = next(line for line in Path("/proc/self/cgroup").read_text().splitlines() if line.startswith("0::"))
-    made = Path(root + ours.removeprefix("0::"), name)
-    made.mkdir()
+    cgroup = Path(root + ours.removeprefix("0::"), name)
+    cgroup.mkdir()
     try:
-        yield made
+        yield cgroup
     finally:
-        wait_until(lambda: "populated 0" in (made / "cgroup.events").read_text(), PATIENCE, f"{made} is empty")
-        for folder in [*sorted((path for path in made.rglob("*") if path.is_dir()), reverse=True), made]:
+        wait_until(lambda: "populated 0" in (cgroup / "cgroup.events").read_text(), PATIENCE, f"{cgroup} is empty")
+        for folder in [*sorted((path for path in cgroup.rglob("*") if path.is_dir()), reverse=True), cgroup]:
             folder.rmdir()
 
 

@@ -58,22 +58,18 @@ class Fault:
 
     def scrapes(self) -> list[Scrape]:
         """The scrapes of each minute."""
-        results: list[Scrape] = []
-        seen: list[tuple[NodeAt | None, Scrape]] = []  # a cache, because most scrapes are equal and each takes time
-        for minute in range(self.end + 1):
-            faulty = self.begin <= minute and (self.fixed is None or minute < self.fixed)
-            if faulty and self.gone:
-                results.append({series("up", **ADDRESS): 0.0})
-                continue
-            node = self.node(healthy(minute)) if faulty else healthy(minute)
-            if not seen or seen[-1][0] != node:
-                seen.append((node, scrape("n1", node)))
-            is_old_report = faulty and self.fleet == {}
-            report = fleet_report(self.begin - 1 if is_old_report else minute, self.fleet if faulty else {})
-            is_away = self.restarts and minute % 10 < 2
-            kube = {} if is_away else kube_state("n1", self.condition if faulty else "true")
-            results.append({**seen[-1][1], **kube, **report})
-        return results
+        return [self._scrape(minute) for minute in range(self.end + 1)]
+
+    def _scrape(self, minute: int) -> Scrape:
+        is_faulty = self.begin <= minute and (self.fixed is None or minute < self.fixed)
+        if is_faulty and self.gone:
+            return {series("up", **ADDRESS): 0.0}
+        node = self.node(healthy(minute)) if is_faulty else healthy(minute)
+        is_old_report = is_faulty and self.fleet == {}
+        report = fleet_report(self.begin - 1 if is_old_report else minute, self.fleet if is_faulty else {})
+        is_away = self.restarts and minute % 10 < 2
+        kube = {} if is_away else kube_state("n1", self.condition if is_faulty else "true")
+        return {**scrape("n1", node), **kube, **report}
 
 
 def fleet_report(minute: int, counts: Mapping[str, int] | None) -> Scrape:
@@ -109,12 +105,13 @@ def rules() -> dict[str, Any]:
     return {rule["alert"]: rule for rule in group["rules"]}
 
 
-def is_reported(node: Callable[[NodeAt], NodeAt], reason: ConditionReason, resource: str | None = None) -> Fault:
-    """A fault that is the condition's reason. resource: the resource with the fault."""
+def reported(reason: ConditionReason, resource: str = "", **changes: Any) -> Fault:
+    """A fault that is the reason of the condition. resource: the resource with the fault. changes: of the node."""
     alerts: dict[str, Mapping[str, str]] = {"CapacityConditionFalse": condition(reason)}
     if resource:
         alerts["CapacityResourceTrouble"] = of(resource, reason=reason.value)
-    return Fault(node, alerts)
+        changes.setdefault("troubles", {resource: reason})
+    return Fault(with_condition(reason, **changes), alerts)
 
 
 def found(reason: str, count: int = 1) -> Fault:
@@ -134,35 +131,20 @@ def not_published(status: str) -> dict[str, Mapping[str, str]]:
     return {"CapacityNotPublished": KUBE | {"status": status}}
 
 
+UNKNOWN_DONGLES = {DONGLE: "timeout", SEATS: 10}
 FAULTS: Mapping[str, Fault] = {
     "none": Fault(),
-    "configuration": is_reported(
-        with_condition(ConditionReason.CONFIGURATION_REJECTED), ConditionReason.CONFIGURATION_REJECTED
-    ),
-    "overwritten": is_reported(with_condition(ConditionReason.OVERWRITTEN), ConditionReason.OVERWRITTEN),
-    "denied": is_reported(
-        with_condition(ConditionReason.DENIED, troubles={GPU: ConditionReason.DENIED}), ConditionReason.DENIED, GPU
-    ),
-    "refused": is_reported(
-        with_condition(ConditionReason.REFUSED, troubles={SEATS: ConditionReason.REFUSED}),
-        ConditionReason.REFUSED,
-        SEATS,
-    ),
-    "unknown": is_reported(
-        with_condition(ConditionReason.UNKNOWN, readings={DONGLE: "timeout", SEATS: 10}),
-        ConditionReason.UNKNOWN,
-        DONGLE,
-    ),
+    "configuration": reported(ConditionReason.CONFIGURATION_REJECTED),
+    "overwritten": reported(ConditionReason.OVERWRITTEN),
+    "denied": reported(ConditionReason.DENIED, GPU),
+    "refused": reported(ConditionReason.REFUSED, SEATS),
+    "below expected": reported(ConditionReason.BELOW_EXPECTED, DONGLE),
+    "unknown": reported(ConditionReason.UNKNOWN, DONGLE, readings=UNKNOWN_DONGLES, troubles={}),
     "unknown, but not for long": Fault(
-        with_condition(ConditionReason.UNKNOWN, readings={DONGLE: "timeout"}), fixed=BEGIN + 10
-    ),
-    "below expected": is_reported(
-        with_condition(ConditionReason.BELOW_EXPECTED, troubles={DONGLE: ConditionReason.BELOW_EXPECTED}),
-        ConditionReason.BELOW_EXPECTED,
-        DONGLE,
+        with_condition(ConditionReason.UNKNOWN, readings=UNKNOWN_DONGLES), fixed=BEGIN + 10
     ),
     "unknown, and the condition has a more urgent reason": Fault(
-        with_condition(ConditionReason.CONFIGURATION_REJECTED, readings={DONGLE: "timeout", SEATS: 10}),
+        with_condition(ConditionReason.CONFIGURATION_REJECTED, readings=UNKNOWN_DONGLES),
         {
             "CapacityConditionFalse": condition(ConditionReason.CONFIGURATION_REJECTED),
             "CapacityResourceTrouble": of(DONGLE, reason="Unknown"),

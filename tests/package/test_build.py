@@ -41,17 +41,23 @@ def test_lintian_reports_only_the_accepted_tags(packages: Packages, release: str
 
 
 def test_the_dependencies_are_those_of_the_code(packages: Packages) -> None:
-    """Only Python has a minimum version. Ubuntu 22.04 has Python 3.10, and needs tomli."""
-    libraries = {"kubernetes", "psutil", "pyudev", "tabulate", "urllib3", "yaml"}
-    for package, more in ((packages.current, {"systemd"}), (packages.kubectl, set[str]())):
-        fields = email.message_from_string(out("--field", package))
-        depends = {d.strip() for d in fields["Depends"].split(",")}
-        on_a_node = package == packages.current
-        needed = {f"python3-{name}" for name in libraries | more} | ({"iproute2"} if on_a_node else set())
-        assert depends == {"python3:any", "python3 (>= 3.10)", "python3 (>= 3.11) | python3-tomli"} | needed
+    """Only Python has a minimum version. Ubuntu 22.04 has Python 3.10, and needs tomli.
+
+    Every node has the programs of systemd and udev. `kubectl capacityd template` needs some of iproute2 to read the
+    network of its own machine.
+    """
+    libraries = ("kubernetes", "psutil", "pyudev", "tabulate", "urllib3", "yaml")
+    common = {"python3:any", "python3 (>= 3.10)", "python3 (>= 3.11) | python3-tomli"}
+    common |= {f"python3-{library}" for library in libraries}
+    of_node, of_kubectl = (
+        email.message_from_string(out("--field", package)) for package in (packages.current, packages.kubectl)
+    )
+    assert {*of_node["Depends"].split(", ")} == common | {"python3-systemd", "iproute2"}
+    assert of_node["Recommends"] == "systemd, udev"
+    assert {*of_kubectl["Depends"].split(", ")} == common
+    assert of_kubectl["Recommends"] == "iproute2"
+    for fields in (of_node, of_kubectl):
         assert fields["Architecture"] == "all"
-        # Every node has these programs. `kubectl capacityd template` needs some to read its own machine's network.
-        assert fields["Recommends"] == ("systemd, udev" if on_a_node else "iproute2")
         assert not {"Breaks", "Conflicts", "Replaces"} & {*fields}
 
 

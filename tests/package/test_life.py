@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
+from capacityd.linux.systemd import EntryKind
 from tests import ROOT
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.package.api_server import api_server
@@ -29,20 +31,25 @@ def test_a_life_from_installation_to_purge(fresh: Machine, packages: Packages) -
     fresh.write("/srv/seats", "7\n")
     switch_on(fresh, config)
     wait_until(lambda: published(fresh, seats) == "7", PATIENCE, "it has published")
+    (entry,) = wait_until(
+        lambda: logged(fresh, f"MESSAGE_ID={EntryKind.CHANGED.value}", f"RESOURCE={seats}"), PATIENCE, "it is logged"
+    )
+    assert (entry["OLD"], entry["NEW"], entry["PRIORITY"]) == ("none", "7", "5")
     with tap(fresh, "tap7"):
         wait_until(lambda: published(fresh, nics) == "1", PATIENCE, "it has the new NIC")
     wait_until(lambda: published(fresh, nics) in ("0", None), PATIENCE, "the NIC is gone")
 
-    fresh.write("/etc/capacityd/conf.d/60-test.toml", config.replace("path =", "pth ="))
-    fresh.run("systemctl", "reload", UNIT, status=None)
+    file = "/etc/capacityd/conf.d/60-test.toml"
+    fresh.write(file, config.replace("path =", "pth ="))
+    fresh.run("systemctl", "reload", UNIT, status=1)
+    wait_until(lambda: logged(fresh, f"CONFIG_FILE={file}"), PATIENCE, "the error is logged")
     wait_until(lambda: "60-test.toml" in fresh.run("capacityd", "status", status=None).stdout, PATIENCE, "it says so")
     assert fresh.run("capacityd", "status", status=None).returncode != 0
     assert (fresh.active, published(fresh, seats)) == ("active", "7"), "the valid resources are still published"
     fresh.write("/srv/seats", "8\n")
     wait_until(lambda: published(fresh, seats) == "8", PATIENCE, "it still publishes")
-    fresh.write(
-        "/etc/capacityd/conf.d/60-test.toml", config + '[resources."example.com/spare"]\nstatic = { quantity = 2 }\n'
-    )
+    assert fresh.journal().count(f"{file}:") == 1, "logged once, although the reload checks the configuration, too"
+    fresh.write(file, config + '[resources."example.com/spare"]\nstatic = { quantity = 2 }\n')
     fresh.run("systemctl", "reload", UNIT)
     wait_until(lambda: published(fresh, "example.com/spare") == "2", PATIENCE, "it has the new configuration")
     wait_until(lambda: fresh.run("capacityd", "status", status=None).returncode == 0, PATIENCE, "nothing is wrong")
@@ -56,8 +63,14 @@ def test_a_life_from_installation_to_purge(fresh: Machine, packages: Packages) -
     assert fresh.active == "inactive"
     assert not fresh.exists("/usr/share/capacityd")
     fresh.dpkg("--purge", "capacityd")
-    assert fresh.exists("/etc/capacityd/conf.d/60-test.toml"), "the configuration stays"
+    assert fresh.exists(file), "the configuration stays"
     assert "Traceback" not in fresh.journal()
+
+
+def logged(machine: Machine, *fields: str) -> list[dict[str, Any]]:
+    """The journal's entries of the unit with these fields."""
+    output = machine.out("journalctl", "--output=json", f"_SYSTEMD_UNIT={UNIT}", *fields)
+    return [json.loads(line) for line in output.splitlines()]
 
 
 @pytest.mark.whole
@@ -215,16 +228,6 @@ def test_a_purge_leaves_the_administrators_files(fresh: Machine, packages: Packa
 
 def everything(machine: Machine) -> set[str]:
     """All files, without those that dpkg, the journal, systemd and udev change."""
-    memory = (
-        "/var/lib/dpkg/*",
-        "/var/log/*",
-        "/var/cache/*",
-        "/run/log/*",
-        "/run/systemd/*",
-        "/run/udev/*",
-        "/run/user/*",
-        "/var/tmp/*",
-        "/tmp/*",
-    )
-    without = [word for path in memory for word in ("-not", "-path", path)]
+    folders = "/var/lib/dpkg /var/log /var/cache /run/log /run/systemd /run/udev /run/user /var/tmp /tmp"
+    without = [word for folder in folders.split() for word in ("-not", "-path", f"{folder}/*")]
     return set(machine.out("find", "/", "/run", "-xdev", *without).splitlines())

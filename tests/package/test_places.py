@@ -46,11 +46,11 @@ def test_an_installation_into_an_image_does_not_change_the_machine_that_builds_i
     ours = ("/usr/share/capacityd", "/var/lib/prometheus", "/etc/systemd/system")
     listed = ("find", *ours, "-printf", "%p %C@ %i\n")
     before, pid = {*fresh.out(*listed).splitlines()}, fresh.main_pid
-    made = (
+    make_image = (
         "mkdir -p /image/var/lib/dpkg/info /image/var/lib/dpkg/updates /image/var/lib/dpkg/triggers; "
         ": >/image/var/lib/dpkg/status; : >/image/var/lib/dpkg/available"
     )
-    fresh.run("sh", "-ec", made)
+    fresh.run("sh", "-ec", make_image)
     image = ("--root=/image", "--force-script-chrootless", "--force-depends")
     fresh.dpkg(*image, "--install", fresh.put(packages.current))
     assert fresh.out("readlink", "/image/usr/share/doc/capacityd/examples") == "../../capacityd/examples"

@@ -16,8 +16,6 @@ from tests.lanes.job import Outcome
 from tests.lanes.parts import ALONE, LANES, Part, lane
 from tests.lanes.run import Lane, counts
 
-_SLOWEST = 10
-
 
 def main(arguments: Sequence[str]) -> int:
     names = [name for name in arguments if name != "--complete"]
@@ -43,9 +41,6 @@ def report(name: str, outcomes: Sequence[Outcome], seconds: float) -> None:
     print(f"\n{name}: {_minutes(seconds)}, and {_minutes(sum(o.cpu for o in outcomes))} of CPU")
     for outcome in outcomes:
         print(f"  {outcome.part.name:14}{outcome.seconds:6.0f} s {outcome.cpu:6.0f} s of CPU  {counts(outcome)}")
-    tests = sorted(((s, test) for o in outcomes for test, s in o.ended.items()), reverse=True)
-    for took, test in tests[:_SLOWEST]:
-        print(f"slowest: {took:6.1f} s  {test}")
     for outcome in outcomes:
         lines = [f"flaky: {test}" for test in outcome.flaky] + [f"FAILED {test}" for test in outcome.failed]
         print("".join(f"{line}\n" for line in sorted(lines)), end="")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -49,11 +49,10 @@ AT_FIRST = {DONGLE: "2", NIC: "26k", PORT: None, SCRATCH: "3", NVME: "1"}
 
 
 def hardware(folder: Path) -> list[str]:
-    """Three USB devices (two match), two NICs (one has a speed), the peer of a third, an NVMe and a virtio disk."""
+    """Two USB devices, two NICs (one has a speed), the peer of a third, an NVMe and a virtio disk."""
     return [
         *("-chardev", "null,id=dongle1-end", "-device", "usb-serial,id=dongle1,chardev=dongle1-end,always-plugged=on"),
         *("-chardev", "null,id=dongle2-end", "-device", "usb-serial,id=dongle2,chardev=dongle2-end,always-plugged=on"),
-        *("-device", "usb-mouse,id=mouse"),
         *nic("nic1", speed=25000, duplex="full"),
         *nic("nic2"),
         *peer("nic3"),
@@ -64,16 +63,11 @@ def hardware(folder: Path) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """cut: when the machine lost its network and when it got the network back, by the machine's clock."""
+    """A Node of the cluster, and its machine."""
 
     name: str
     vm: VirtualMachine
     cluster: Cluster
-    cut: list[float] = field(default_factory=list)
-
-    @property
-    def user(self) -> str:
-        return f"system:node:{self.name}"
 
     def published(self, expected: dict[str, str | None]) -> None:
         """Waits until the capacity contains these quantities (None: it does not contain the name)."""
@@ -99,5 +93,5 @@ def node() -> Iterator[Node]:
         cluster = stack.enter_context(control_plane())  # in parallel to the two above
         name = cluster.node_name()
         disk = image(folder / "system", tree.result(), [package.result()], node_files(cluster, name, HARDWARE))
-        machine = virtual_machine(disk, tree.result(), hardware(folder), memory=1536, commandline=CLOUD_INIT)
+        machine = virtual_machine(disk, tree.result(), hardware(folder), CLOUD_INIT)
         yield Node(name, stack.enter_context(machine), cluster)

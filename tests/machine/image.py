@@ -36,7 +36,7 @@ def debian_12() -> Path:
     return debian("machine-12", "bookworm", PACKAGES, finish, _UNREAD)
 
 
-def image(target: Path, tree: Path, debs: Sequence[Path] = (), files: Mapping[str, str | Path] | None = None) -> Path:
+def image(target: Path, tree: Path, debs: Sequence[Path], files: Mapping[str, str | Path]) -> Path:
     """Makes the image at target and returns it. Needs root.
 
     debs: installed without a running systemd, as by the maker of an image. files: path in the machine -> text, or a
@@ -45,7 +45,7 @@ def image(target: Path, tree: Path, debs: Sequence[Path] = (), files: Mapping[st
     with tempfile.TemporaryDirectory(prefix="capacityd-image-") as scratch:
         added, mounts = Path(scratch, "added"), Path(scratch, "mounts")
         mounts.mkdir()
-        for path, content in {**{f"/debs/{deb.name}": deb for deb in debs}, **(files or {})}.items():
+        for path, content in {**{f"/debs/{deb.name}": deb for deb in debs}, **files}.items():
             file = added / path.lstrip("/")
             file.parent.mkdir(parents=True, exist_ok=True)
             if isinstance(content, Path):
@@ -53,7 +53,6 @@ def image(target: Path, tree: Path, debs: Sequence[Path] = (), files: Mapping[st
             else:
                 file.write_text(content)
                 file.chmod(0o755 if content.startswith("#!") else 0o644)
-        added.mkdir(exist_ok=True)
         added.chmod(0o755)
         command: list[str | Path] = ["unshare", "--mount", "--propagation", "private", "sh", "-c", _MAKE, "sh"]
         result = subprocess.run([*command, mounts, tree, added, target, _SIZE], capture_output=True, text=True)

@@ -79,7 +79,7 @@ class VirtualMachine(Console):
         """Unplugs a device, and waits until it is gone."""
         position = self.monitor.position()
         self.monitor.ask("device_del", id=name)
-        self.monitor.event("DEVICE_DELETED", position, BOOT, device=name)
+        self.monitor.event("DEVICE_DELETED", position, device=name)
 
     def set_link(self, name: str, up: bool) -> None:
         """Plugs a NIC's cable in or out."""
@@ -93,14 +93,14 @@ class VirtualMachine(Console):
         """Reboots as an administrator does, and waits until commands can run. up() waits until the boot is complete."""
         self._begun = self.monitor.position()
         self._agent.ask("guest-exec", path="/usr/bin/systemctl", arg=["reboot"])
-        self.monitor.event("RESET", self._begun, BOOT)
+        self.monitor.event("RESET", self._begun)
         self._begun = self.monitor.position()
         self._opened()
 
     def _opened(self) -> None:
         """Waits until commands can run. Other parts of the machine may not be up yet."""
         try:
-            self.monitor.event("VSERPORT_CHANGE", self._begun, BOOT, open=True, id=_PORT)
+            self.monitor.event("VSERPORT_CHANGE", self._begun, open=True, id=_PORT)
         except WireError as e:
             console = self._console.read_text(errors="replace")
             raise WireError(f"{e}; the end of the console:\n{console[-3000:]}{self._daemon.output()}") from None
@@ -127,16 +127,14 @@ def drive(name: str, size: int, folder: Path) -> list[str]:
 
 
 @contextmanager
-def virtual_machine(
-    disk: Path, tree: Path, hardware: Sequence[str] = (), memory: int = 1024, commandline: str = ""
-) -> Iterator[VirtualMachine]:
+def virtual_machine(disk: Path, tree: Path, hardware: Sequence[str], options: str) -> Iterator[VirtualMachine]:
     """A machine that has just been switched on. It stops when the context ends.
 
-    tree: the tree of the image, which contains the kernel. hardware: QEMU's arguments. memory: in MiB. commandline:
-    added to the kernel's command line.
+    tree: the tree of the image, which contains the kernel. hardware: QEMU's arguments. options: added to the kernel's
+    command line.
     """
     with workspace() as folder:
-        command = _command(folder, disk, tree, memory, f"{_KERNEL} {commandline}")
+        command = _command(folder, disk, tree, f"{_KERNEL} {options}")
         with Daemon([*_NICE, *command, *hardware], folder / "qemu.log") as daemon:
             _step_forward(daemon.pid)
             sockets = folder / "agent", folder / "monitor"
@@ -150,11 +148,11 @@ def virtual_machine(
                 agent.close()
 
 
-def _command(folder: Path, disk: Path, tree: Path, memory: int, commandline: str) -> list[str | Path]:
+def _command(folder: Path, disk: Path, tree: Path, kernel: str) -> list[str | Path]:
     return [
         *("qemu-system-x86_64", "-machine", "q35", "-accel", _ACCELERATOR, "-cpu", "max", "-smp", "2"),
-        *("-m", str(memory), "-display", "none", "-nodefaults", "-no-user-config", "-serial", f"file:{folder}/console"),
-        *("-kernel", tree / "boot/vmlinuz", "-initrd", tree / "boot/initrd", "-append", commandline),
+        *("-m", "1536", "-display", "none", "-nodefaults", "-no-user-config", "-serial", f"file:{folder}/console"),
+        *("-kernel", tree / "boot/vmlinuz", "-initrd", tree / "boot/initrd", "-append", kernel),
         *("-qmp", f"unix:{folder}/monitor,server=on,wait=off"),
         *("-chardev", f"socket,id=agent,path={folder}/agent,server=on,wait=off", "-device", "virtio-serial-pci"),
         *("-device", f"virtserialport,chardev=agent,name=org.qemu.guest_agent.0,id={_PORT}"),

@@ -6,12 +6,15 @@ import itertools
 import json
 import socket
 import threading
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 Message = Mapping[str, Any]
+
+
+_DEADLINE = 600.0
+"""Seconds to wait for an answer or an event: emulation is slow on a busy machine."""
 
 
 class WireError(Exception):
@@ -36,14 +39,14 @@ class Wire:
         self._thread.join()
         self._socket.close()
 
-    def ask(self, execute: str, deadline: float = 600, **arguments: Any) -> Any:
+    def ask(self, execute: str, **arguments: Any) -> Any:
         """Runs a command and returns its result. In the names of arguments, "_" stands for "-"."""
         number = next(self._numbers)
         named = {name.replace("_", "-"): value for name, value in arguments.items()}
         position = self.position()
         message = {"execute": execute, "id": number, **({"arguments": named} if named else {})}
         self._socket.sendall(json.dumps(message).encode() + b"\n")
-        answer = self.wait(lambda m: m.get("id") == number, position, deadline, f"an answer to {execute}")
+        answer = self._wait(lambda message: message.get("id") == number, position, f"an answer to {execute}")
         if "error" in answer:
             raise WireError(f"{execute} {named}: {answer['error']}")
         return answer["return"]
@@ -53,25 +56,25 @@ class Wire:
         with self._news:
             return len(self._received)
 
-    def wait(self, fits: Callable[[Message], bool], since: int, deadline: float, what: str) -> Message:
-        """Waits for the first message that fits, from a position on, and returns it."""
-        end = time.monotonic() + deadline
-        with self._news:
-            while True:
-                while since < len(self._received):
-                    if fits(self._received[since]):
-                        return self._received[since]
-                    since += 1
-                if self._ended or not self._news.wait(max(0.0, end - time.monotonic())):
-                    raise WireError(f"not within {deadline:g} s: {what}" + " (it has hung up)" * self._ended)
-
-    def event(self, name: str, since: int, deadline: float, **data: object) -> None:
+    def event(self, name: str, since: int, **data: object) -> None:
         """Waits for an event of the monitor with this name and these data, from a position on."""
 
         def fits(message: Message) -> bool:
             return message.get("event") == name and data.items() <= message.get("data", {}).items()
 
-        self.wait(fits, since, deadline, f"{name} {data}")
+        self._wait(fits, since, f"{name} {data}")
+
+    def _wait(self, fits: Callable[[Message], bool], since: int, what: str) -> Message:
+        """Waits for the first message that fits, from a position on, and returns it."""
+
+        def first() -> Message | None:
+            return next(filter(fits, self._received[since:]), None)
+
+        with self._news:
+            self._news.wait_for(lambda: first() or self._ended, _DEADLINE)
+            if message := first():
+                return message
+        raise WireError(f"not within {_DEADLINE:g} s: {what}" + (" (it has hung up)" if self._ended else ""))
 
     def _listen(self) -> None:
         try:

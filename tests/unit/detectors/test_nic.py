@@ -392,9 +392,3 @@ def test_an_interface_that_cannot_be_read_matters_only_if_it_may_count(
         assert isinstance(read(host, "nic", keys), Unknown)
     else:
         assert counted(host, "nic", keys) == interfaces
-
-
-def test_hostile_names_are_safe_to_print() -> None:
-    host = machine(nic("\x1b[31m\udcff"), pci_nic("eth\udcff"), routes("eth\udcff"))
-    assert list(values(host, "nic", "name").values()) == [r"\x1b[31m\xff", r"eth\xff"]
-    assert counted(host, "nic", {"system": True}) == [r"eth\xff"]

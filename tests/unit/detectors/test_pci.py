@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from capacityd.model.reading import Absent
 from tests.support.machines import Recording, machine, pci_function
-from tests.support.readings import counted, quantity, read
+from tests.support.readings import counted, quantity
 
 CARD = pci_function("0000:3b:00.0", "15b3", "1017", "020000", "mlx5_core", ("15b3", "0020"), vfs=(64, 2))
 VFS = [
@@ -39,16 +38,9 @@ def test_each_key_matches_its_functions(keys: dict[str, object], functions: list
     assert counted(HOST, "pci", keys) == functions
 
 
-def test_measures_the_virtual_functions_that_are_supported_and_configured() -> None:
-    assert quantity(HOST, "pci", {"vendor": "15b3"}, measure="sriov_totalvfs") == 64
-    assert quantity(HOST, "pci", {"vendor": "15b3"}, measure="sriov_numvfs") == 2
-
-
-@pytest.mark.parametrize("function", [GPU, pci_function(vfs=(64, 0))])
-def test_no_virtual_functions_are_0_and_not_absent(function: Recording) -> None:
-    assert quantity(machine(function), "pci", measure="sriov_numvfs") == 0
-
-
-def test_without_a_driver_it_is_absent_until_a_later_pass() -> None:
-    assert isinstance(read(machine(pci_function(driver=None)), "pci", {"driver": "nvidia"}), Absent)
-    assert counted(machine(pci_function(driver="nvidia")), "pci", {"driver": "nvidia"}) == ["0000:3b:00.0"]
+@pytest.mark.parametrize(
+    ("function", "supported", "configured"), [(CARD, 64, 2), (pci_function(vfs=(64, 0)), 64, 0), (GPU, 0, 0)]
+)
+def test_no_virtual_functions_are_0_and_not_absent(function: Recording, supported: int, configured: int) -> None:
+    assert quantity(machine(function), "pci", measure="sriov_totalvfs") == supported
+    assert quantity(machine(function), "pci", measure="sriov_numvfs") == configured

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import string
-from collections import Counter
 from ipaddress import ip_interface
 from typing import Any
 
@@ -13,16 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capacityd.cli.inventory.selectors import exact_match
-from capacityd.discovery.reader import value_of
 from capacityd.host.recording.numbering import Numbering, plain
 from capacityd.host.recording.privacy import SHAPES, Privacy, without_identifiers
 from capacityd.host.recording.recorder import Recorder
 from capacityd.host.recording.replay import RecordedHost
-from capacityd.schema.value_types import Network, Text
 from tests import ROOT
 from tests.support.machines import bare, disk, files, merge, mounts, nic, nvme, pci_nic, stacked, usb_device, usb_path
-from tests.support.readings import device_detector, outcome, read
 from tests.support.text import squeezed
 from tests.unit.discovery.test_unreadable import WORLD
 
@@ -299,41 +294,6 @@ def test_addresses_of_interfaces_stay_addresses_of_equal_networks() -> None:
     assert [one.address for one in known] == [*given.values()]
     assert [one.prefix for one in known] == [row[3] for row in rows]
     assert BARE_MAC not in {one.interface for one in known}.pop()
-
-
-ADDRESSES = [
-    *(["eth0", "ipv4", address, 24, "global", False] for address in (IP4, "10.11.12.14", "10.11.13.1")),
-    *(["eth0", "ipv6", address, 64, "global", False] for address in (IP6, "2001:470:1f0b:8::2")),
-    [f"enx{BARE_MAC}", "ipv6", LINK_LOCAL, 64, "link", False],
-]
-SAME_DISK = disk(
-    "sdb", AT.replace("ata1", "ata2"), of_device={"wwid": f"naa.{WWN}"}, properties={"ID_SERIAL_SHORT": "ZC1"}
-)
-
-
-@pytest.mark.parametrize(
-    ("detector", "all_devices"),
-    [
-        ("address", {"scope": ["global", "link"]}),
-        ("nic", {"kind": ["physical", "bridge", "other", "virtual"]}),
-        ("disk", {}),
-        ("filesystem", {"kind": ["local", "network", "pseudo"]}),
-    ],
-)
-def test_a_configuration_with_the_replacements_counts_as_before(detector: str, all_devices: dict[str, object]) -> None:
-    """A replacement selects as many devices of the recording as its identifier selects on the machine."""
-    world = merge(WORLD_OF_SECRETS, SAME_DISK, {"addresses": ADDRESSES})
-    counts = []
-    for host in (RecordedHost(Recorder(RecordedHost(world)).run()), RecordedHost(recorded(world))):
-        known = device_detector(detector)
-        keys = [name for name, key in known.keys.items() if isinstance(key.kind, Text | Network)]
-        values = [(key, value_of(host, known, device, key)) for key in keys for device in known.find(host)]
-        distinct = [(key, value) for key, value in dict.fromkeys(values) if isinstance(value, str)]
-        tables = [(key, exact_match(known.keys[key].kind, value)) for key, value in distinct]
-        tables += [(key, str(ip_interface(f"{value}/24").network)) for key, value in distinct if key == "address"]
-        counts.append(Counter((key, outcome(read(host, detector, all_devices | {key: text}))) for key, text in tables))
-    assert counts[0] == counts[1]
-    assert len(counts[0]) >= 3
 
 
 # Serial numbers: letters and digits.

@@ -5,12 +5,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from kubectl_capacityd.run import run
+from capacityd.cli.program import run_program
+from kubectl_capacityd.options import ClusterOptions, options_of
+from kubectl_capacityd.parser import command_parser
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line, by default this process's own, and returns its exit status."""
-    return run(sys.argv[1:] if arguments is None else arguments)
+def run(arguments: Sequence[str]) -> int:
+    """Runs one command and returns its exit status."""
+
+    def parse() -> ClusterOptions:
+        return options_of(command_parser().parse_args(arguments))
+
+    return run_program("kubectl_capacityd.commands", {}, parse)
+
+
+def main() -> int:
+    """Runs this process's command line, and returns its exit status."""
+    return run(sys.argv[1:])
 
 
 if __name__ == "__main__":

@@ -37,60 +37,61 @@ def complete(typed: Sequence[str]) -> tuple[list[str], int]:
     typed: the words after "kubectl capacityd".
     """
     *before, last = typed or [""]
-    program = command_parser()
-    (subparsers,) = (action for action in program._actions if isinstance(action, argparse._SubParsersAction))
-    parser = program  # before the command, the parser of the program
-    option: argparse.Action | None = None  # the option whose value is the next word
-    arguments_read = 0  # number of the command's positional arguments so far
-    kubeconfig: str | None = None
-    for word in before:
-        if option is not None:
-            kubeconfig = word if option.dest == "kubeconfig" else kubeconfig
-            option = None
-        elif word.startswith("--kubeconfig="):
-            kubeconfig = word.partition("=")[2]
-        elif word.startswith("-"):
-            named = parser._option_string_actions.get(word)
-            option = named if named is not None and named.nargs != 0 else None  # nargs=0: a flag, no value follows
-        elif parser is program and word in subparsers.choices:
-            parser = subparsers.choices[word]
-        else:
-            arguments_read += 1
-    offered: Sequence[str]
-    if option is None and last.startswith("-"):
-        offered = _options(parser)
-    elif option is None and parser is program:
+    if not before:
         offered = [f"{name}\t{about}" for name, about in COMMANDS.items()]
-    else:
-        action = option or _argument(parser, number=arguments_read)
-        if action is not None and action.metavar in FILES:
-            return [], _COMPLETE_FILES
-        offered = _values(action, kubeconfig)
-    return [word for word in offered if word.startswith(last)], _NO_FILES
+        return _starting_with(last, offered), _NO_FILES
+    parser = _parser_of(before[0])
+    if parser is None:
+        return [], _NO_FILES
+    action = _option_with_value(parser, before[-1])
+    if action is None and last.startswith("-"):
+        return _starting_with(last, _options(parser)), _NO_FILES
+    if action is None:
+        return _starting_with(last, _choices_of_argument(parser, before)), _NO_FILES
+    if action.metavar in FILES:
+        return [], _COMPLETE_FILES
+    offered = _contexts(before) if action.metavar == CONTEXT else []
+    return _starting_with(last, offered), _NO_FILES
+
+
+def _starting_with(beginning: str, words: Sequence[str]) -> list[str]:
+    return [word for word in words if word.startswith(beginning)]
+
+
+def _parser_of(command: str) -> argparse.ArgumentParser | None:
+    """The parser of a command; None if there is no such command."""
+    for action in command_parser()._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            parser: argparse.ArgumentParser | None = action.choices.get(command)
+            return parser
+    return None
+
+
+def _option_with_value(parser: argparse.ArgumentParser, word: str) -> argparse.Action | None:
+    """The option that the word names and whose value follows; None for a flag, and for any other word."""
+    option = parser._option_string_actions.get(word)
+    is_flag = option is not None and option.nargs == 0
+    return None if is_flag else option
 
 
 def _options(parser: argparse.ArgumentParser) -> list[str]:
     return [f"{option}\t{action.help}" for action in parser._actions for option in action.option_strings]
 
 
-def _values(action: argparse.Action | None, kubeconfig: str | None) -> list[str]:
-    """Returns the values of an option or argument; empty if any text is valid, or if no argument may follow."""
-    if action is not None and action.metavar == CONTEXT:
-        return _contexts(kubeconfig)
-    return [str(choice) for choice in action.choices or ()] if action is not None else []
+def _choices_of_argument(parser: argparse.ArgumentParser, before: Sequence[str]) -> list[str]:
+    """The values of the command's argument; empty if one of them is already typed, or if any text is valid."""
+    for action in parser._actions:
+        if action.choices and not set(before) & set(action.choices):
+            return list(action.choices)
+    return []
 
 
-def _contexts(kubeconfig: str | None) -> list[str]:
-    """Returns the contexts of the user's kubeconfig; empty if it can't be read."""
+def _contexts(before: Sequence[str]) -> list[str]:
+    """The contexts of the user's kubeconfig, which --kubeconfig may name; empty if it can't be read."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--kubeconfig")
+    options, _ = parser.parse_known_args(before)
     try:
-        return context_names(kubeconfig)
+        return context_names(options.kubeconfig)
     except NodeError:
         return []
-
-
-def _argument(parser: argparse.ArgumentParser, number: int) -> argparse.Action | None:
-    """Returns the positional argument with this number, from 0; None if there is none."""
-    positional = [action for action in parser._actions if not action.option_strings]
-    if positional and positional[-1].nargs == "*":  # the last argument takes all further words
-        number = min(number, len(positional) - 1)
-    return positional[number] if number < len(positional) else None

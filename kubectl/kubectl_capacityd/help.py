@@ -35,7 +35,9 @@ STATUSES = {  # exit status -> its meaning
 
 def program_epilog() -> str:
     """Returns examples and exit statuses of the program itself."""
-    return epilog([examples[0] for examples in EXAMPLES.values()], STATUSES)
+    first_examples = [examples[0] for examples in EXAMPLES.values()]
+    text = epilog(first_examples, STATUSES)
+    return f"{text}\n\nFor more: kubectl capacityd COMMAND --help, man kubectl-capacityd"
 
 
 def command_epilog(command: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
+from typing import Any
 
 from capacityd import __version__
 from capacityd.cli.argument_parser import ArgumentParser
@@ -17,31 +19,38 @@ COMMANDS = {
 }
 """Command -> description. The module commands/COMMAND.py has a function with the command's name."""
 
+SHARED: dict[str, dict[str, Any]] = {
+    "--context": {
+        "metavar": "CONTEXT",
+        "help": "use this context of your kubeconfig instead of the current one",
+    },
+    "--kubeconfig": {"metavar": "FILE", "help": "use this kubeconfig instead of yours"},
+    "--node-file": {
+        "metavar": "FILE",
+        "help": "read the Nodes from a JSON file instead of the API server; - is standard input",
+    },
+}
+"""Option that all commands have -> its declaration."""
+
 
 def command_parser() -> argparse.ArgumentParser:
     """Returns the parser. The manual is generated from it as well."""
-    # Common options may stand before or after the command, because kubectl accepts --context and --kubeconfig before
-    # its commands. With SUPPRESS, a command's parser sets no defaults. A default would replace the value of an option
-    # before the command.
-    common = ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
-    _add_common(common)
     parser = ArgumentParser(
         prog=PROGRAM,
         description="Shows what capacityd publishes on the Nodes of a cluster.",
-        epilog=f"{program_epilog()}\n\nFor more: {PROGRAM} COMMAND --help, man kubectl-capacityd",
+        make_epilog=program_epilog,
     )
-    # Not parents=[common]: the objects of the options would be shared with the commands' parsers, and set_defaults()
-    # below would set defaults for all parsers.
-    _add_common(parser)
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
-    parser.set_defaults(context=None, kubeconfig=None, node_file=None)
     commands = parser.add_subparsers(title="commands", prog=PROGRAM, dest="command", required=True, metavar="COMMAND")
     subparsers = {
-        name: commands.add_parser(name, help=about, description=about, epilog=command_epilog(name), parents=[common])
+        name: commands.add_parser(name, help=about, description=about, make_epilog=partial(command_epilog, name))
         for name, about in COMMANDS.items()
     }
     _add_fleet_options(subparsers["fleet"])
     _add_template_options(subparsers["template"])
+    for subparser in subparsers.values():
+        for option, declaration in SHARED.items():
+            subparser.add_argument(option, **declaration)
     return parser
 
 
@@ -69,9 +78,9 @@ def _add_fleet_options(fleet: argparse.ArgumentParser) -> None:
 def _add_template_options(template: argparse.ArgumentParser) -> None:
     template.add_argument(
         "autoscaler",
-        metavar="|".join(NOTATIONS),
+        metavar="AUTOSCALER",
         choices=[*NOTATIONS],
-        help="the autoscaler to write for: it reads tags, labels, annotations or an object",
+        help=f"the autoscaler to write for: {', '.join(NOTATIONS)}",
     )
     template.add_argument(
         "--nodes", action="store_true", help="read what a cluster's Nodes publish now, instead of a machine"
@@ -119,17 +128,4 @@ def _add_selector(parser: argparse.ArgumentParser) -> None:
         metavar="SELECTOR",
         default="",
         help="only Nodes that match this label selector (as in kubectl get -l)",
-    )
-
-
-def _add_common(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("common options")
-    group.add_argument(
-        "--context", metavar="CONTEXT", help="use this context of your kubeconfig instead of the current one"
-    )
-    group.add_argument("--kubeconfig", metavar="FILE", help="use this kubeconfig instead of yours")
-    group.add_argument(
-        "--node-file",
-        metavar="FILE",
-        help="read the Nodes from a JSON file instead of the API server; - is standard input",
     )

@@ -30,18 +30,6 @@ _TROUBLES = (
     Field("troubles[].name, troubles[].kind", "text or null", "as in `changes`; null for the Node as a whole"),
     Field("troubles[].text", "text", "for people: may change in any version"),
 )
-_PLAN = (
-    Field("node", "text", "name of the Node"),
-    Field("changes[].name", "text", "name of the resource"),
-    Field("changes[].kind", "text", "`resource`, or `label` for the label of this name"),
-    Field("changes[].action", "text", "`set`, `remove`, `keep`, `hold`, `refuse` or `deny`"),
-    Field("changes[].stored, changes[].allocatable", "text or null", "what the Node has in capacity and allocatable"),
-    Field("changes[].desired", "number or null", "what the Node should have now"),
-    Field("changes[].published", "number or null", "what the annotation says after the change"),
-    Field("changes[].reason", "text", "for people: may change in any version"),
-    *_TROUBLES,
-    Field("patch", "object or null", "the strategic merge patch; null if nothing is to be written"),
-)
 _ERRORS = (
     Field("errors[].file", "text", "path of the file"),
     Field("errors[].line", "number or null", "line of the error"),
@@ -102,15 +90,29 @@ FIELDS: dict[str, tuple[Field, ...]] = {
             "text or null",
             "what the Node has; a label's value",
         ),
-        Field("resources[].held_until", "time or null", "when a change that is held back will be written"),
         Field("resources[].trouble", "text or null", "what is wrong with it: a reason of the condition"),
         Field("resources[].note", "text", "for people: may change in any version"),
         Field("running", "true or false", "whether the service runs"),
         Field("pid", "number or null", "the process id of the service; null if it does not run, or if not known yet"),
     ),
-    "plan": _PLAN,
-    "apply and withdraw": (
-        Field("applied", "true or false", "whether the patch was written; besides the fields of `plan`"),
+    "plan": (
+        Field("node", "text", "name of the Node"),
+        Field("changes[].name", "text", "name of the resource"),
+        Field("changes[].kind", "text", "`resource`, or `label` for the label of this name"),
+        Field("changes[].action", "text", "`set`, `remove`, `keep`, `hold`, `refuse` or `deny`"),
+        Field(
+            "changes[].stored, changes[].allocatable", "text or null", "what the Node has in capacity and allocatable"
+        ),
+        Field("changes[].desired", "number or null", "what the Node should have now"),
+        Field("changes[].published", "number or null", "what the annotation says after the change"),
+        Field("changes[].reason", "text", "for people: may change in any version"),
+        *_TROUBLES,
+        Field("patch", "object or null", "the strategic merge patch; null if nothing is to be written"),
+        Field(
+            "applied",
+            "true or false",
+            "whether the patch was written: by `apply` or `withdraw`, which print the same fields",
+        ),
     ),
     "config check": (
         Field("files", "list", "paths of the files that were read"),

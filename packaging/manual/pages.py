@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import wrap
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import records
 import troubles
@@ -20,7 +20,7 @@ from markdown import code, escaped, for_man, page, terms
 
 from capacityd import __version__
 from capacityd.cli.help import COMMAND_STATUSES, EXAMPLES, SIGNS, STATUSES
-from capacityd.cli.parser import command_parser, shared_options
+from capacityd.cli.parser import SHARED, command_parser
 from kubectl_capacityd import help as kubectl_help
 from kubectl_capacityd import parser as kubectl_parser
 
@@ -37,22 +37,11 @@ class _Program(NamedTuple):
     statuses: Mapping[int, str]
     command_statuses: Mapping[str, Mapping[int, str]]
     """Command -> the exit statuses whose meaning is another one."""
-    shared: Sequence[argparse.Action]
-    """The options that several commands have."""
-    shared_about: str
-    """Where these options stand."""
+    shared: Mapping[str, Mapping[str, Any]]
+    """The options that several commands have: option -> parameters of argparse's add_argument()."""
 
 
-_AGENT = _Program(
-    "capacityd",
-    command_parser(),
-    EXAMPLES,
-    SIGNS,
-    STATUSES,
-    COMMAND_STATUSES,
-    shared_options(),
-    "After the command, as its line shows:",
-)
+_AGENT = _Program("capacityd", command_parser(), EXAMPLES, SIGNS, STATUSES, COMMAND_STATUSES, SHARED)
 _KUBECTL = _Program(
     kubectl_parser.PROGRAM,
     kubectl_parser.command_parser(),
@@ -60,8 +49,7 @@ _KUBECTL = _Program(
     kubectl_help.SIGNS,
     kubectl_help.STATUSES,
     {},
-    [action for action in kubectl_parser.command_parser()._actions if action.option_strings],
-    "Before or after the command:",
+    kubectl_parser.SHARED,
 )
 _OUTPUT = (
     "Results go to standard output, everything else to standard error. In a table `-` stands for an empty cell, so "
@@ -167,7 +155,7 @@ def manual_of_kubectl() -> str:
         "## NAME",
         "kubectl-capacityd - show what capacityd publishes on the Nodes of a cluster",
         "## SYNOPSIS",
-        "`kubectl capacityd` [OPTION]... COMMAND [OPTION]...",
+        "`kubectl capacityd` COMMAND [OPTION]...",
         "## DESCRIPTION",
         words.KUBECTL,
         "## COMMANDS",
@@ -220,13 +208,13 @@ def _narrow(example: str) -> str:
 
 def _commands(program: _Program) -> Iterator[str]:
     parser = program.parser
-    common = {action.dest for action in program.shared}
+    shared_names = {action.dest for action in _shared_options(program)}
     sub = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
     for listed in sub._choices_actions:
         name, about = listed.dest, listed.help or ""
         usable = [action for action in sub.choices[name]._actions if action.dest != "help"]
-        own = [action for action in usable if action.dest not in common]
-        shared = [action for action in usable if action.dest in common]
+        own = [action for action in usable if action.dest not in shared_names]
+        shared = [action for action in usable if action.dest in shared_names]
         yield f"### {name}"
         yield f"`{' '.join([program.name, name, *map(_usage, (*own, *shared))])}`"
         yield escaped(f"{about[0].upper()}{about[1:]}.")
@@ -252,8 +240,13 @@ def _names(names: str) -> str:
 
 
 def _options(program: _Program) -> Iterator[str]:
-    yield program.shared_about
-    yield terms((_written(action), action.help or "") for action in program.shared if action.dest != "command")
+    yield "After the command, as its line shows:"
+    yield terms((_written(action), action.help or "") for action in _shared_options(program))
+
+
+def _shared_options(program: _Program) -> list[argparse.Action]:
+    parser = argparse.ArgumentParser()
+    return [parser.add_argument(option, **parameters) for option, parameters in program.shared.items()]
 
 
 def _written(action: argparse.Action) -> str:

@@ -187,7 +187,7 @@ def test_the_status_of_a_machine_template_carries_several_resources(
     """The definition of the kind is from Cluster API's provider for tests. The command is on the page."""
     nodes.create("template-4")
     apply_crd(cluster, *DOCKER_MACHINE_TEMPLATE)
-    document = run(sam, "template", "cluster-api", "--nodes", "-l", nodes.selector, status=0).stdout
+    document = run(sam, "template", "cluster-api-template", "--nodes", "-l", nodes.selector, status=0).stdout
     (tmp_path / "FILE").write_text(document)
     version = "infrastructure.cluster.x-k8s.io/v1beta2"
     path = f"/apis/{version}/namespaces/default/dockermachinetemplates"

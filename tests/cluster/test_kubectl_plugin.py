@@ -48,7 +48,7 @@ def test_the_files_and_the_context_are_those_of_kubectl(cluster: Cluster, node: 
     program = cluster.binaries["kubectl"]
     variable = {"KUBECONFIG": f"{tmp_path}/empty:{tmp_path}/missing:{tmp_path}/config"}
     assert kubectl(program, tmp_path, "get", "node", node, "--context", "this", **variable).returncode == 0
-    done = kubectl(program, tmp_path, "capacityd", "--context", "this", "fleet", node, **variable)
+    done = kubectl(program, tmp_path, "capacityd", "fleet", "--context", "this", node, **variable)
     assert "1 Node" in done.stdout, done.stderr
     assert kubectl(program, tmp_path, "capacityd", "fleet", **variable).returncode == 3, "another server"
 

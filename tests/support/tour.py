@@ -15,7 +15,7 @@ import pytest
 
 from capacityd.cli import run
 from capacityd.host.recording.format import Recording, read_recording
-from kubectl_capacityd.run import run as run_kubectl
+from kubectl_capacityd.__main__ import run as run_kubectl
 from tests import ROOT
 from tests.support.pages import pages, place, play
 

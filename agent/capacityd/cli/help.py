@@ -17,7 +17,7 @@ EXAMPLES = {
     ),
     "devices": (
         ("capacityd devices", "the devices of all detectors"),
-        ("capacityd devices usb", "each USB device, even if many are alike"),
+        ("capacityd devices usb", "only USB devices"),
         ("capacityd devices --toml", "a starter configuration"),
     ),
     "probe": (
@@ -84,7 +84,8 @@ COMMAND_STATUSES = {
 
 def program_epilog() -> str:
     """Returns examples, exit statuses and files of the program itself."""
-    return epilog(EXAMPLES[""], STATUSES, files=FILES)
+    text = epilog(EXAMPLES[""], STATUSES, files=FILES)
+    return f"{text}\n\nFor more: capacityd COMMAND --help, man capacityd, man capacityd.toml"
 
 
 def command_epilog(command: str) -> str:

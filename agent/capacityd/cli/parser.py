@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from capacityd import __version__
@@ -11,22 +12,25 @@ from capacityd.cli.argument_parser import ArgumentParser
 from capacityd.cli.help import command_epilog, program_epilog
 
 COMMANDS = {
-    "devices": ("cli.commands.devices", "list this machine's devices, each with the TOML that matches it"),
-    "probe": ("cli.commands.probe", "read the configured resources on this machine"),
-    "plan": ("cli.commands.publish", "show what apply would change on the Node, and why; write nothing"),
-    "apply": ("cli.commands.publish", "probe, plan, and write the changes to the Node"),
-    "withdraw": ("cli.commands.publish", "remove everything that capacityd has published from the Node"),
-    "run": ("cli.commands.run", "run the service: publish at start, and when the hardware or the Node changes"),
-    "record": ("cli.commands.record", "save this machine's hardware to a file for --machine"),
-    "status": ("cli.commands.status", "show the service's state, its last readings and its errors"),
-    "config": ("cli.commands.config", "check the configuration, or show the merged result"),
+    "devices": "list this machine's devices, each with the TOML that matches it",
+    "probe": "read the configured resources on this machine",
+    "plan": "show what apply would change on the Node, and why; write nothing",
+    "apply": "probe, plan, and write the changes to the Node",
+    "withdraw": "remove everything that capacityd has published from the Node",
+    "run": "run the service: publish at start, and when the hardware or the Node changes",
+    "record": "save this machine's hardware to a file for --machine",
+    "status": "show the service's state, its last readings and its errors",
+    "config": "check the configuration, or show the merged result",
 }
-"""Name -> the module, relative to the package, and a description. The module has a function with the command's name."""
+"""Command -> description."""
+
+MODULES = {"plan": "publish", "apply": "publish", "withdraw": "publish"}
+"""Command -> its module in cli/commands, for commands that share a module."""
 
 LEFTOVER = "leftover"
-"""A command for the Debian package, which --help does not list. Its module has the same name."""
+"""A command for the Debian package, which --help does not list."""
 
-_SHARED: dict[str, dict[str, Any]] = {
+SHARED: dict[str, dict[str, Any]] = {
     "--config": {
         "metavar": "PATH",
         "help": "read this configuration file or folder instead of the default ones",
@@ -42,13 +46,13 @@ _SHARED: dict[str, dict[str, Any]] = {
 }
 """Option that several commands have -> its declaration."""
 
-_NOT_JSON = tuple(option for option in _SHARED if option != "--json")
+_NOT_JSON = tuple(option for option in SHARED if option != "--json")
 _SHARED_BY_COMMAND = {
     "devices": ("--machine", "--json"),
-    "probe": tuple(_SHARED),
-    "plan": tuple(_SHARED),
-    "apply": tuple(_SHARED),
-    "withdraw": tuple(_SHARED),
+    "probe": tuple(SHARED),
+    "plan": tuple(SHARED),
+    "apply": tuple(SHARED),
+    "withdraw": tuple(SHARED),
     "run": _NOT_JSON,
     "record": ("--machine",),
     "status": ("--json",),
@@ -63,15 +67,15 @@ def command_parser() -> argparse.ArgumentParser:
     parser = ArgumentParser(
         prog="capacityd",
         description="Publishes this machine's static hardware as extended resources of its own\nKubernetes Node.",
-        epilog=f"{program_epilog()}\n\nFor more: capacityd COMMAND --help, man capacityd, man capacityd.toml",
+        make_epilog=program_epilog,
     )
     parser.add_argument("--version", action="version", version=f"capacityd {__version__}")
     commands = parser.add_subparsers(
         title="commands", prog="capacityd", dest="command", required=True, metavar="COMMAND"
     )
     subparsers = {
-        name: commands.add_parser(name, help=about, description=about, epilog=command_epilog(name))
-        for name, (_, about) in COMMANDS.items()
+        name: commands.add_parser(name, help=about, description=about, make_epilog=partial(command_epilog, name))
+        for name, about in COMMANDS.items()
     }
     subparsers[LEFTOVER] = commands.add_parser(LEFTOVER)  # without help=, --help does not list it
     # A command prints only one format, so the options for formats exclude each other.
@@ -82,14 +86,8 @@ def command_parser() -> argparse.ArgumentParser:
     for name, options in _SHARED_BY_COMMAND.items():
         for option in options:
             group = formats.get(name, subparsers[name]) if option == "--json" else subparsers[name]
-            group.add_argument(option, **_SHARED[option])
+            group.add_argument(option, **SHARED[option])
     return parser
-
-
-def shared_options() -> Sequence[argparse.Action]:
-    """The options that several commands have, for the manual."""
-    parser = ArgumentParser()
-    return [parser.add_argument(option, **declaration) for option, declaration in _SHARED.items()]
 
 
 def _add_own(subparsers: Mapping[str, argparse.ArgumentParser]) -> None:

@@ -1,27 +1,41 @@
-"""Runs a program's command: its standard streams, its errors for the user, and its exit status."""
+"""Runs the command that a program's arguments name: its standard streams, its errors for the user, its exit status."""
 
 from __future__ import annotations
 
 import io
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Protocol
 
 from capacityd.model.errors import CapacitydError
 from capacityd.model.modules import import_failure
 from capacityd.model.text import printable
 
 
-def run_command(command: Callable[[], int]) -> int:
-    """Calls the command and returns the exit status. If the command raises an error for the user, prints the error.
+class ParsedOptions(Protocol):
+    """The options on a command line."""
 
-    command: parses the arguments, does the work and returns the exit status.
+    @property
+    def command(self) -> str:
+        """The name of the command."""
+
+
+def run_program(package: str, modules: Mapping[str, str], parse: Callable[[], ParsedOptions]) -> int:
+    """Runs a command and returns its exit status. If the command raises an error for the user, prints the error.
+
+    package: the package with the commands' modules. Each module has a function with the command's name.
+    modules: command -> its module, unless the module has the command's name.
+    parse: parses the command line. Raises SystemExit for --help and for usage errors.
     """
     _open_standard_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):  # a test may have replaced it by another stream
         sys.stdout.reconfigure(errors="backslashreplace")  # some locales cannot encode "→"
     try:
-        status = command()
+        options = parse()
+        module = import_module(f"{package}.{modules.get(options.command, options.command)}")
+        status: int = getattr(module, options.command)(options)
         sys.stdout.flush()  # so that an error in writing is reported here
         return status
     except CapacitydError as e:

@@ -15,8 +15,6 @@ from capacityd.linux.sandbox import UNIT
 from capacityd.linux.unit import assignments
 from capacityd.model.errors import CapacitydError, UsageError
 
-# Prefixes of the unit's settings for starting, stopping and watching the service. All other
-# settings define the sandbox.
 _LIFECYCLE_PREFIXES = (
     "Exec",
     "FileDescriptorStore",
@@ -29,10 +27,12 @@ _LIFECYCLE_PREFIXES = (
     "Type",
     "WatchdogSec",
 )
+"""Prefixes of the unit's settings for starting, stopping and watching the service. All other settings define the
+sandbox."""
 _PASSED_VARIABLES = ("NO_COLOR", "TERM")
-# Exit statuses of systemd itself if it can't start the program (systemd.exec(5)). 255 is not in the range: systemd-run
-# returns 255 if a signal has ended the program.
 _SETUP_STATUSES = range(200, 244)
+"""Exit statuses of systemd itself if it can't start the program (systemd.exec(5)). 255 is not in the range: systemd-run
+returns 255 if a signal has ended the program."""
 
 
 def run_in_sandbox(options: Options) -> int:
@@ -44,11 +44,11 @@ def run_in_sandbox(options: Options) -> int:
         raise UsageError("--as-service reads this machine: it cannot be combined with --machine")
     if os.geteuid() != 0:
         raise CapacitydError("--as-service needs root (use sudo)")
-    probe, config_binds = _probe_arguments(options)
+    arguments, config_binds = _probe_arguments(options)
     command = ["systemd-run", "--quiet", "--pipe", "--wait", "--collect"]
     command += [f"--property={setting}" for setting in (*_service_settings(), *config_binds)]
     command += [f"--setenv={name}={os.environ[name]}" for name in _PASSED_VARIABLES if name in os.environ]
-    status = _run([*command, "--", *command_for("__main__", *probe)]).returncode
+    status = _run([*command, "--", *command_for("__main__", *arguments)]).returncode
     if status in _SETUP_STATUSES:
         raise CapacitydError(f"could not set up the sandbox: exit status {status} (systemd.exec(5)); see journalctl")
     return status

@@ -17,7 +17,7 @@ from capacityd.model.errors import CredentialsNotTrusted, NodeError, NodeUnautho
 from capacityd.node.identity import node_of
 from capacityd.node.kubeconfig import load
 from capacityd.node.kubelet_kubeconfig import find_kubelet_kubeconfig
-from capacityd.schema.config import Config, Resource, Table
+from capacityd.schema.config import Config, Resource
 from capacityd.schema.toml_values import toml_key
 
 _TIMEOUT = 5.0
@@ -25,6 +25,10 @@ _TIMEOUT = 5.0
 _RUNS_TEXT = re.compile(r".*sh|python[0-9.]*")
 """Names of programs that run the text after the option -c."""
 _TEXT_OPTION = re.compile("-[a-z]*c")
+_TEXT_IS_NOT_CHECKED = (
+    "the text after -c is not checked, and it runs in the service's sandbox, where paths may be hidden: compare with "
+    "`capacityd probe --as-service`"
+)
 
 
 def service_problems(config: Config, kubeconfig: str | None) -> Iterator[Problem]:
@@ -38,13 +42,6 @@ def service_problems(config: Config, kubeconfig: str | None) -> Iterator[Problem
             message = f"a look at its path did not end within {_TIMEOUT:g} s; does the file system's server respond?"
         if message:
             yield replace(place, message=message)
-    for resource in config.resources:
-        if any(_has_shell_text(_command(table)) for table in resource.tables if resource.detector == "exec"):
-            why = (
-                "the text after -c is not checked, and it runs in the service's sandbox, where paths may be hidden: "
-                "compare with `capacityd probe --as-service`"
-            )
-            yield _place(resource, "exec", why)
 
 
 def node_name_error(config: Config, kubeconfig: str | None) -> str:
@@ -73,13 +70,16 @@ def _checks(config: Config, kubeconfig: str | None) -> Iterator[tuple[Problem, C
     """Yields the place of a path in the configuration, and a function that returns what is wrong with the path."""
     sandbox = service_sandbox()
     for resource in config.resources:
-        for path, key in _key_by_path(resource).items():
-            yield _place(resource, key), partial(_hidden, path, sandbox)
+        for path in resource.when_paths:  # each path is absolute and has no wildcard (config/keys.py)
+            yield _place(resource, "when"), partial(_hidden, path, sandbox)
         for table in resource.tables:
+            if resource.detector == "file":
+                yield _place(resource, "file"), partial(_hidden, str(table.settings["path"]), sandbox)
             if resource.detector == "exec":
-                yield _place(resource, "exec"), partial(_unusable_command, _command(table), sandbox)
-    if textfile := config.settings.textfile:
-        yield Problem(textfile, ""), partial(_hidden, textfile, sandbox)
+                command = cast(tuple[str, ...], table.settings["command"])
+                yield _place(resource, "exec"), partial(_unusable_command, command, sandbox)
+    if config.settings.textfile:
+        yield Problem(config.settings.textfile, ""), partial(_hidden, config.settings.textfile, sandbox)
     try:
         kubeconfig = kubeconfig or find_kubelet_kubeconfig()
     except NodeUnauthorized:
@@ -87,29 +87,8 @@ def _checks(config: Config, kubeconfig: str | None) -> Iterator[tuple[Problem, C
     yield Problem(kubeconfig, ""), partial(_unusable_kubeconfig, kubeconfig, sandbox)
 
 
-def _key_by_path(resource: Resource) -> dict[str, str]:
-    """Each path that the resource reads or tests -> the resource's key with the path. A path in `when` is absolute and
-    has no wildcard (config/keys.py)."""
-    keys = dict.fromkeys(resource.when_paths, "when")
-    if resource.detector == "file":
-        keys |= {str(table.settings["path"]): "file" for table in resource.tables}
-    return keys
-
-
-def _command(table: Table) -> tuple[str, ...]:
-    """The command of the detector exec."""
-    return cast(tuple[str, ...], table.settings["command"])
-
-
-def _has_shell_text(command: tuple[str, ...]) -> bool:
-    """Whether a command contains the text of a program: ["/bin/sh", "-c", "ls | wc -l"], for example."""
-    options = [index for index, word in enumerate(command[:-1]) if _TEXT_OPTION.fullmatch(word)]
-    programs = command[: options[-1]] if options else ()  # also the shell in ["/usr/bin/timeout", "5", "sh", "-c", "…"]
-    return any(_RUNS_TEXT.fullmatch(os.path.basename(word)) for word in programs)
-
-
-def _place(resource: Resource, key: str, message: str = "") -> Problem:
-    return Problem(resource.source, message, table=f"resources.{toml_key(resource.name)}", key=key)
+def _place(resource: Resource, key: str) -> Problem:
+    return Problem(resource.source, "", table=f"resources.{toml_key(resource.name)}", key=key)
 
 
 def _hidden(path: str, sandbox: Sandbox) -> str:
@@ -120,7 +99,18 @@ def _unusable_command(command: tuple[str, ...], sandbox: Sandbox) -> str:
     """Why the service does not run a command, or may get another result than root; otherwise ""."""
     if flaw := flaw_of_command(command, SERVICE_TRUST):
         return f"the service does not run {command[0]}, because {flaw}"
-    return next((hidden_text(word) for word in command if word.startswith("/") and sandbox.hides(word)), "")
+    for word in command:
+        if word.startswith("/") and sandbox.hides(word):
+            return hidden_text(word)
+    return _TEXT_IS_NOT_CHECKED if _contains_program_text(command) else ""
+
+
+def _contains_program_text(command: tuple[str, ...]) -> bool:
+    """Whether a command contains the text of a program: ["/bin/sh", "-c", "ls | wc -l"], for example."""
+    for number, word in enumerate(command):
+        if _RUNS_TEXT.fullmatch(os.path.basename(word)):  # also the shell after ["/usr/bin/timeout", "5"]
+            return any(_TEXT_OPTION.fullmatch(option) for option in command[number + 1 :])
+    return False
 
 
 def _unusable_kubeconfig(path: str, sandbox: Sandbox) -> str:

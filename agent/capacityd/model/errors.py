@@ -128,10 +128,6 @@ class NodeUnreachable(NodeError):
         self.retry_after = retry_after
 
 
-class ListExpired(NodeUnreachable):
-    """The API server no longer has the rest of a list, because reading it took too long (HTTP 410)."""
-
-
 class NodeUnauthorized(NodeError):
     """The credentials can't be used, lack a right or belong to another Node, or a certificate is not trusted.
 

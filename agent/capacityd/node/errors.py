@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 
 from capacityd.model.errors import (
-    ListExpired,
     NodeConflict,
     NodeError,
     NodeForbidden,
@@ -72,7 +71,6 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
     ==================  ===============================================  =========================================
     4xx                 an admission policy or webhook denied it         NodeRejected
     403                 the API server is starting                       NodeUnreachable
-    410                 the request was a list                           ListExpired
     410, 429, 5xx                                                        NodeUnreachable
     401                                                                  NodeUnauthorized
     any other           the response is no Status, or the code is < 400  NodeUnreachable: it is no API server
@@ -88,8 +86,6 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
     message = quotable(text, call.access.token)
     if code < 500 and _BY_ADMISSION.search(text):
         return _rejected(call, code, message)
-    if code == 410 and call.verb == "list":
-        return _list_expired(call)
     is_starting = code == 403 and text.strip().endswith(_NOT_READY)
     if is_starting or code in (410, 429) or code >= 500:
         return _unavailable(call, error, message)
@@ -137,13 +133,6 @@ def _rejected(call: Call, code: int, why: str) -> NodeRejected:
     """The error for a request whose content was denied. why: the API server's reason; "" if unknown."""
     message = f"{call.access.api_server} refused to {call.verb} {call.resource} (HTTP {code})"
     return NodeRejected(f"{message}{_after_colon(why)}", reason=why)
-
-
-def _list_expired(call: Call) -> ListExpired:
-    return ListExpired(
-        f"{call.access.api_server} no longer has the rest of the list of {call.resource} (HTTP 410), which it keeps "
-        "for at least five minutes. Select fewer Nodes (-l), or use a faster network"
-    )
 
 
 def _unavailable(call: Call, error: HttpError, why: str) -> NodeUnreachable:

@@ -8,32 +8,35 @@ from collections.abc import Iterator, Sequence
 from capacityd.cli.output.terminal import listed, print_line, print_table
 from capacityd.model.text import duration_text, plural
 from kubectl_capacityd.fleet.assess import FleetReport, NodeReport, ResourceSummary, rank
-from kubectl_capacityd.fleet.findings import OUTLIERS, Finding, nodes_by_reason
+from kubectl_capacityd.fleet.findings import SUSPICIONS, Finding, count_by_reason
 
 _MAX_NAMES = 3
 """Number of Nodes to list for a group."""
 _CLUSTER = "(cluster)"
 """Text instead of a Node's name, for a finding about the cluster as a whole."""
-_OUTLIERS = frozenset(reason.value for reason in OUTLIERS)
+_RESOURCE_HEADER = ("RESOURCE", "NODES", "USUAL", "CAPACITY", "ALLOCATABLE", "REQUESTED", "FREE", "WAITING")
+_NODE_HEADER = ("NODE", "STATUS", "RESOURCE", "CAPACITY", "ALLOCATABLE", "REQUESTED", "FREE")
+_FINDING_HEADER = ("", "REASON", "SINCE", "NOTREADY", "CORDONED", "NODES", "MESSAGE")
 
 
 def print_fleet(report: FleetReport, *, no_requests_hint: str) -> None:
     """Prints the report. no_requests_hint: why pods' requests may be unknown, and the remedy."""
     print_line(_headline(report))
     if report.findings:
-        counts = {reason: len(nodes) for reason, nodes in nodes_by_reason(report.findings).items()}
+        counts = count_by_reason(report.findings)
         print_line(", ".join(f"{count} {reason}" for reason, count in counts.items()))
     if report.resources:
         print_line()
-        _print_resources(report.resources)
+        print_table(map(_resource_row, report.resources), _RESOURCE_HEADER)
         if any(resource.requested is None for resource in report.resources):
             print_line(f"requested and free are not known: {no_requests_hint}")
     if report.by_node:
         print_line()
-        _print_nodes(report.by_node)
+        print_table([row for node in report.by_node for row in _node_rows(node)], _NODE_HEADER)
     if report.findings:
         print_line()
-        _print_groups(report.findings, report.as_of)
+        rows = [_group_row(group, report.as_of) for group in _groups(report.findings)]
+        print_table(rows, _FINDING_HEADER, signs=True)
 
 
 def _headline(report: FleetReport) -> str:
@@ -51,74 +54,73 @@ def _headline(report: FleetReport) -> str:
     return f"{nodes}, {attention}{as_of}"
 
 
-def _print_resources(resources: Sequence[ResourceSummary]) -> None:
-    header = ("RESOURCE", "NODES", "USUAL", "CAPACITY", "ALLOCATABLE", "REQUESTED", "FREE", "WAITING")
-    rows = []
-    for r in resources:
-        numbers = (r.nodes, r.usual, r.capacity, r.allocatable, r.requested, r.free, r.waiting)
-        rows.append((r.name, *map(_number_text, numbers)))
-    print_table(rows, header)
-
-
-def _print_nodes(nodes: Sequence[NodeReport]) -> None:
-    rows = [row for node in nodes for row in _node_rows(node)]
-    print_table(rows, ("NODE", "STATUS", "RESOURCE", "CAPACITY", "ALLOCATABLE", "REQUESTED", "FREE"))
+def _resource_row(resource: ResourceSummary) -> tuple[str, ...]:
+    """The row for a resource, with the columns of _RESOURCE_HEADER."""
+    return (
+        resource.name,
+        str(resource.nodes),
+        str(resource.usual),
+        str(resource.capacity),
+        str(resource.allocatable),
+        _number_text(resource.requested),
+        _number_text(resource.free),
+        _number_text(resource.waiting),
+    )
 
 
 def _node_rows(node: NodeReport) -> Iterator[tuple[str, ...]]:
+    """Yields a row for each resource of a Node, with the columns of _NODE_HEADER."""
     status = _status(node)
     if not node.resources:
         yield node.node, status, "", "", "", "", ""
-    for r in node.resources:
-        numbers = (r.capacity, r.allocatable, r.requested, r.free)
-        yield node.node, status, r.name, *map(_number_text, numbers)
+    for resource in node.resources:
+        yield (
+            node.node,
+            status,
+            resource.name,
+            str(resource.capacity),
+            str(resource.allocatable),
+            _number_text(resource.requested),
+            _number_text(resource.free),
+        )
 
 
 def _number_text(number: int | None) -> str:
     return "" if number is None else str(number)
 
 
-def _print_groups(findings: Sequence[Finding], now: float) -> None:
-    """Prints a row for all findings with the same reason and the same shared message."""
+def _status(node: NodeReport) -> str:
+    """The column STATUS of kubectl get nodes, abbreviated."""
+    ready = {True: "Ready", False: "NotReady", None: "Unknown"}[node.ready]
+    return f"{ready},cordoned" if node.cordoned else ready
+
+
+def _groups(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """The findings with the same reason and the same shared message, most severe first, then largest first."""
     groups: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
         groups.setdefault((finding.reason, finding.shared_message), []).append(finding)
-    largest_first = sorted(groups.values(), key=lambda group: -len(group))
-    most_severe_first = sorted(largest_first, key=lambda group: (rank(group[0].reason), group[0].reason))
-    header = ("", "REASON", "SINCE", "NOTREADY", "CORDONED", "NODES", "MESSAGE")
-    print_table([_group_row(group, now) for group in most_severe_first], header, signs=True)
+    return sorted(groups.values(), key=lambda group: (rank(group[0].reason), group[0].reason, -len(group)))
 
 
 def _group_row(group: Sequence[Finding], now: float) -> tuple[str, ...]:
+    """The row for findings with the same shared message, with the columns of _FINDING_HEADER.
+
+    now: in seconds since the epoch.
+    """
     first = group[0]
     names = sorted(finding.node for finding in group if finding.node is not None)
     number_of_nodes = f" x{len(names)}" if len(names) > 1 else ""
     not_ready = len([finding for finding in group if finding.ready is False])
     cordoned = len([finding for finding in group if finding.cordoned])
-    earliest = min((finding.since for finding in group if finding.since is not None), default=None)
+    starts = [finding.since for finding in group if finding.since is not None]
     return (
-        _sign(first.reason),
+        "~" if first.reason in SUSPICIONS else "!",
         f"{first.reason}{number_of_nodes}",
-        _since(earliest, now),
+        duration_text(now - min(starts)) if starts else "",
         str(not_ready or ""),
         str(cordoned or ""),
         listed(names, most=_MAX_NAMES) or _CLUSTER,
         # The message of a single finding may say more than the shared message.
         first.message if len(group) == 1 else first.shared_message,
     )
-
-
-def _sign(reason: str) -> str:
-    """The sign of a row: "~" for a suspicion (findings.OUTLIERS), otherwise "!"."""
-    return "~" if reason in _OUTLIERS else "!"
-
-
-def _since(since: float | None, now: float) -> str:
-    """How long ago something began. since, now: in seconds since the epoch."""
-    return "" if since is None else duration_text(now - since)
-
-
-def _status(node: NodeReport) -> str:
-    """The column STATUS of kubectl get nodes, abbreviated."""
-    ready = {True: "Ready", False: "NotReady", None: "Unknown"}[node.ready]
-    return f"{ready},cordoned" if node.cordoned else ready

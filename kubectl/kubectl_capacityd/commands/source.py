@@ -6,7 +6,6 @@ from capacityd.model.errors import CapacitydError, UsageError
 from kubectl_capacityd.cluster.fleet_file import read_fleet_file
 from kubectl_capacityd.cluster.node_list import read_fleet
 from kubectl_capacityd.cluster.operator_kubeconfig import load_operators
-from kubectl_capacityd.commands.count_progress import count_progress
 from kubectl_capacityd.model import Fleet, NodeSummary
 from kubectl_capacityd.options import ClusterOptions
 
@@ -28,15 +27,7 @@ def selected_fleet(options: ClusterOptions, *, only_nodes: bool = False) -> Flee
     fleet = _saved_fleet(options)
     if fleet is None:
         access = load_operators(options.kubeconfig, context=options.context)
-        with count_progress() as progress:
-            fleet = read_fleet(
-                access,
-                label=group_label(options),
-                selector=options.selector,
-                # Limits the pods, not the Nodes: the report compares all Nodes.
-                names=None if only_nodes else tuple(options.node_names),
-                progress=progress,
-            )
+        fleet = read_fleet(access, group_label(options), options.selector, only_nodes=only_nodes)
     _require_nodes(fleet.nodes, options)
     return fleet
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from capacityd.model.node import ConditionReason
 from kubectl_capacityd.fleet.findings import (
-    OUTLIERS,
+    SUSPICIONS,
     Finding,
     Reason,
     clashes,
@@ -18,9 +18,9 @@ from kubectl_capacityd.fleet.findings import (
 from kubectl_capacityd.fleet.norm import norm_of
 from kubectl_capacityd.model import Fleet, NodeSummary
 
-# The values of reasons, most severe first. A reason from a newer version of capacityd ranks between these two tuples.
-_LEAST_SEVERE = tuple(reason.value for reason in OUTLIERS)
-_MOST_SEVERE = tuple(reason.value for reason in (*Reason, *ConditionReason) if reason.value not in _LEAST_SEVERE)
+_ERRORS = tuple(reason.value for reason in (*Reason, *ConditionReason) if reason.value not in SUSPICIONS)
+_BY_SEVERITY = (*_ERRORS, *SUSPICIONS)
+"""The values of all reasons, most severe first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +92,12 @@ def assess(
     groups: dict[str | None, list[NodeSummary]] = {}  # value of the label that groups Nodes -> its Nodes
     for node in fleet.nodes:
         groups.setdefault(node.label_value, []).append(node)
-    norms = {label_value: norm_of(label_value, nodes) for label_value, nodes in groups.items()}  # the usual values
+    norms = {label_value: norm_of(label_value, nodes) for label_value, nodes in groups.items()}
     reported = [node for node in fleet.nodes if not node_names or node.name in node_names]
-    published = sorted({name for node in reported for name in node.annotated})
-    findings = [*clashes(fleet, published)]
-    published_anywhere = {name for node in fleet.nodes for name in node.annotated}
+    names = _published_names(reported)
+    findings = [*clashes(fleet, names)]
     # If a DeviceClass also serves a resource, some of the requests do not use the Node's capacity.
-    may_overcommit = sorted(published_anywhere - fleet.device_classes.keys())
+    may_overcommit = [name for name in _published_names(fleet.nodes) if name not in fleet.device_classes]
     for node in reported:
         of_node = [*findings_of_node(node, norms[node.label_value], now=now, max_age=max_age)]
         if fleet.requests is not None:
@@ -106,11 +105,15 @@ def assess(
         findings += [replace(found, node=node.name, ready=node.ready, cordoned=node.cordoned) for found in of_node]
     return FleetReport(
         nodes=len(reported),
-        resources=tuple(_summaries(fleet, reported)),
+        resources=tuple(_summary(fleet, reported, name) for name in names),
         findings=tuple(sorted(findings, key=_severity)),
         by_node=tuple(_node_report(fleet, node) for node in reported) if by_node else None,
         as_of=now,
     )
+
+
+def _published_names(nodes: Sequence[NodeSummary]) -> list[str]:
+    return sorted({name for node in nodes for name in node.annotated})
 
 
 def _severity(finding: Finding) -> tuple[int, str, str]:
@@ -118,37 +121,32 @@ def _severity(finding: Finding) -> tuple[int, str, str]:
 
 
 def rank(reason: str) -> int:
-    """The rank of a reason; the most severe reason has rank 0."""
-    if reason in _MOST_SEVERE:
-        return _MOST_SEVERE.index(reason)
-    rank_of_unknown = len(_MOST_SEVERE)
-    if reason in _LEAST_SEVERE:
-        return rank_of_unknown + 1 + _LEAST_SEVERE.index(reason)
-    return rank_of_unknown
+    """The rank of a reason. The most severe reason has rank 0. A reason of a newer version of capacityd comes last."""
+    return _BY_SEVERITY.index(reason) if reason in _BY_SEVERITY else len(_BY_SEVERITY)
 
 
-def _summaries(fleet: Fleet, nodes: Sequence[NodeSummary]) -> Iterator[ResourceSummary]:
-    for name in sorted({name for node in nodes for name in node.annotated}):
-        publishing = [node for node in nodes if name in node.annotated]
-        nodes_by_quantity = Counter(node.capacity.get(name, 0) for node in publishing)
-        # The most frequent quantity; if several are equally frequent, the largest of them.
-        usual = max(nodes_by_quantity, key=lambda quantity: (nodes_by_quantity[quantity], quantity))
-        of_nodes = [_node_resource(fleet, node, name) for node in publishing]
-        summary = ResourceSummary(
-            name,
-            nodes=len(publishing),
-            capacity=sum(resource.capacity for resource in of_nodes),
-            allocatable=sum(resource.allocatable for resource in of_nodes),
-            usual=usual,
-        )
-        if fleet.requests is not None:
-            summary = replace(
-                summary,
-                requested=sum(resource.requested or 0 for resource in of_nodes),
-                free=sum(resource.free or 0 for resource in of_nodes),
-                waiting=fleet.requests.waiting.get(name, 0),
-            )
-        yield summary
+def _summary(fleet: Fleet, nodes: Sequence[NodeSummary], name: str) -> ResourceSummary:
+    """The summary of a resource over those of the Nodes that publish it."""
+    publishing = [node for node in nodes if name in node.annotated]
+    of_nodes = [_node_resource(fleet, node, name) for node in publishing]
+    nodes_by_quantity = Counter(resource.capacity for resource in of_nodes)
+    # The most frequent quantity; if several are equally frequent, the largest of them.
+    usual = max(nodes_by_quantity, key=lambda quantity: (nodes_by_quantity[quantity], quantity))
+    summary = ResourceSummary(
+        name,
+        nodes=len(publishing),
+        capacity=sum(resource.capacity for resource in of_nodes),
+        allocatable=sum(resource.allocatable for resource in of_nodes),
+        usual=usual,
+    )
+    if fleet.requests is None:
+        return summary
+    return replace(
+        summary,
+        requested=sum(resource.requested or 0 for resource in of_nodes),
+        free=sum(resource.free or 0 for resource in of_nodes),
+        waiting=fleet.requests.waiting.get(name, 0),
+    )
 
 
 def _node_report(fleet: Fleet, node: NodeSummary) -> NodeReport:

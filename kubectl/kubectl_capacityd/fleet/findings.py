@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from capacityd.model.node import CONDITION, Condition, ConditionReason
+from capacityd.model.node import CONDITION, Condition
 from capacityd.model.text import duration_text
-from kubectl_capacityd.fleet.norm import Norm, lacks_capacityd
+from kubectl_capacityd.fleet.norm import Norm
 from kubectl_capacityd.model import Fleet, NodeSummary, PodRequests
 
 _MAX_CLOCK_SKEW = 300.0
@@ -32,8 +32,8 @@ class Reason(Enum):
     CONFIGURATION_DIFFERS = "ConfigurationDiffers"  # the configuration is not the group's usual one
 
 
-OUTLIERS = (Reason.HEARTBEAT_AHEAD, Reason.QUANTITY_DIFFERS, Reason.CONFIGURATION_DIFFERS)
-"""Reasons that are only suspicions: the other Nodes of the group may be wrong instead of this Node."""
+SUSPICIONS = (Reason.HEARTBEAT_AHEAD.value, Reason.QUANTITY_DIFFERS.value, Reason.CONFIGURATION_DIFFERS.value)
+"""The values of reasons that are only suspicions: the other Nodes of the group may be wrong instead of this Node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,45 +59,46 @@ def findings_of_node(node: NodeSummary, norm: Norm, now: float, max_age: float) 
 
     now: in seconds since the epoch. max_age: seconds after which a heartbeat is overdue.
     """
-    is_without_capacityd = lacks_capacityd(node, group_has_condition=norm.has_condition)
-    differing = [] if is_without_capacityd else [*_differing(node, norm)]
     if node.condition:
         yield from _of_condition(node.condition, since=node.condition_since)
         yield from _of_heartbeat(node.condition.heartbeat, node, now=now, max_age=max_age)
-        if _is_below_expected(node.condition):  # the condition's finding already names the lower quantities
-            differing = [name for name in differing if not _is_lower(node, norm, name)]
     elif norm.has_condition:  # another Node of the group has the condition
         message = f"other {norm.nodes_text} have the condition {CONDITION}: does capacityd run on this one?"
         yield _finding(Reason.CONDITION_MISSING, message)
     if node.annotation_error:
         yield _finding(Reason.NOT_AS_PUBLISHED, f"capacityd/published: {node.annotation_error}")
-    if is_without_capacityd:
-        return
-    yield from _of_other_writers(node)
-    for name in differing:
-        usual = norm.quantities[name]
-        quantity = value_text(node.capacity.get(name))
-        message = f"{name} is {quantity}, {norm.others_have(usual)} {value_text(usual.value)}"
-        yield _finding(Reason.QUANTITY_DIFFERS, message)
-    usual_configuration = norm.configuration
-    if usual_configuration and node.configuration and node.configuration != usual_configuration.value:
-        others = f"{norm.others_have(usual_configuration)} {usual_configuration.value}"
-        message = f"configuration {node.configuration}, {others}"
-        yield _finding(Reason.CONFIGURATION_DIFFERS, message)
+    if node.has_capacityd:
+        yield from _of_other_writers(node)
+        yield from _of_outlier(node, norm)
 
 
 def _of_other_writers(node: NodeSummary) -> Iterator[Finding]:
     """Yields a finding for each published number that another writer has changed on the Node."""
-    for name in sorted(_changed(node)):
-        message = f"{name} is {value_text(node.capacity.get(name))}, published {node.annotated[name]}"
-        yield _finding(Reason.NOT_AS_PUBLISHED, message)
-    for name in sorted(_less_allocatable(node)):
-        allocatable = value_text(node.allocatable.get(name))
-        message = f"allocatable {name} is {allocatable}, published {node.annotated[name]}"
-        yield _finding(Reason.NOT_AS_PUBLISHED, message)
-    for name, (quantity, stored) in sorted(node.labels.items()):  # the published number, and the label's value
-        if stored != str(quantity):
-            yield _finding(Reason.NOT_AS_PUBLISHED, f"label {name} is {value_text(stored)}, published {quantity}")
+    for name, published in sorted(node.annotated.items()):
+        capacity = node.capacity.get(name)
+        allocatable = node.allocatable.get(name)
+        if capacity != published:
+            yield _finding(Reason.NOT_AS_PUBLISHED, f"{name} is {value_text(capacity)}, published {published}")
+        elif allocatable is None or allocatable < published:
+            message = f"allocatable {name} is {value_text(allocatable)}, published {published}"
+            yield _finding(Reason.NOT_AS_PUBLISHED, message)
+    for name, (published, stored) in sorted(node.labels.items()):
+        if stored != str(published):
+            yield _finding(Reason.NOT_AS_PUBLISHED, f"label {name} is {value_text(stored)}, published {published}")
+
+
+def _of_outlier(node: NodeSummary, norm: Norm) -> Iterator[Finding]:
+    """Yields a finding for each unusual quantity that no other writer has changed, and for an unusual configuration."""
+    for name, usual in norm.quantities.items():
+        quantity = node.capacity.get(name)
+        is_changed = name in node.annotated and node.annotated[name] != quantity
+        if quantity != usual.value and not is_changed:
+            others = f"{norm.others_have(usual)} {value_text(usual.value)}"
+            yield _finding(Reason.QUANTITY_DIFFERS, f"{name} is {value_text(quantity)}, {others}")
+    usual_configuration = norm.configuration
+    if usual_configuration and node.configuration and node.configuration != usual_configuration.value:
+        others = f"{norm.others_have(usual_configuration)} {usual_configuration.value}"
+        yield _finding(Reason.CONFIGURATION_DIFFERS, f"configuration {node.configuration}, {others}")
 
 
 def clashes(fleet: Fleet, resource_names: Iterable[str]) -> Iterator[Finding]:
@@ -122,44 +123,12 @@ def _finding(reason: Reason, message: str) -> Finding:
     return Finding(reason.value, message=message, shared_message=message)
 
 
-def nodes_by_reason(findings: Iterable[Finding]) -> dict[str, set[str | None]]:
-    """Reason -> names of the Nodes with this reason. The cluster as a whole has the name None."""
+def count_by_reason(findings: Iterable[Finding]) -> dict[str, int]:
+    """Reason -> number of Nodes with this reason. The cluster as a whole counts as one Node."""
     names: dict[str, set[str | None]] = {}
     for finding in findings:
         names.setdefault(finding.reason, set()).add(finding.node)
-    return names
-
-
-def _less_allocatable(node: NodeSummary) -> set[str]:
-    """Resources with the published capacity but a lower allocatable."""
-    less = set()
-    for name in node.annotated.keys() - _changed(node):
-        allocatable = node.allocatable.get(name)
-        if allocatable is None or allocatable < node.annotated[name]:
-            less.add(name)
-    return less
-
-
-def _changed(node: NodeSummary) -> set[str]:
-    """Resources whose capacity is not the published number."""
-    return {name for name, number in node.annotated.items() if node.capacity.get(name) != number}
-
-
-def _differing(node: NodeSummary, norm: Norm) -> Iterator[str]:
-    """Resources with an unusual quantity, unless another writer has changed them."""
-    changed = _changed(node)
-    for name, usual in norm.quantities.items():
-        if node.capacity.get(name) != usual.value and name not in changed:
-            yield name
-
-
-def _is_lower(node: NodeSummary, norm: Norm, name: str) -> bool:
-    usual = norm.quantities[name].value
-    return isinstance(usual, int) and node.capacity.get(name, 0) < usual  # not an int: most Nodes lack the resource
-
-
-def _is_below_expected(condition: Condition) -> bool:
-    return condition.status != "True" and condition.reason == ConditionReason.BELOW_EXPECTED.value
+    return {reason: len(names_of_nodes) for reason, names_of_nodes in names.items()}
 
 
 def _of_condition(condition: Condition, since: float | None) -> Iterator[Finding]:
@@ -177,14 +146,20 @@ def _of_heartbeat(heartbeat: float | None, node: NodeSummary, now: float, max_ag
         return
     age = now - heartbeat
     ahead = heartbeat - now
-    if age > max_age:
-        not_ready = node.ready is False  # then the machine may be down, and capacityd with it
-        begin = "the Node is not ready, and capacityd has " if not_ready else ""
+    if age > max_age and node.ready is False:  # the machine may be down, and capacityd with it
+        begin = "the Node is not ready, and capacityd has no heartbeat for"
         yield Finding(
-            Reason.NOT_READY.value if not_ready else Reason.HEARTBEAT_OVERDUE.value,
-            message=f"{begin}no heartbeat for {duration_text(age)}",
-            shared_message=f"{begin}no heartbeat for more than {duration_text(max_age)}",
-            since=node.ready_since if not_ready else heartbeat,
+            Reason.NOT_READY.value,
+            message=f"{begin} {duration_text(age)}",
+            shared_message=f"{begin} more than {duration_text(max_age)}",
+            since=node.ready_since,
+        )
+    elif age > max_age:
+        yield Finding(
+            Reason.HEARTBEAT_OVERDUE.value,
+            message=f"no heartbeat for {duration_text(age)}",
+            shared_message=f"no heartbeat for more than {duration_text(max_age)}",
+            since=heartbeat,
         )
     elif ahead > _MAX_CLOCK_SKEW:
         question = "in the future: is the machine's clock right?"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from capacityd.model.gauge import Gauge, exposition
 from capacityd.model.node import ConditionReason
 from kubectl_capacityd.fleet.assess import FleetReport
-from kubectl_capacityd.fleet.findings import Reason, nodes_by_reason
+from kubectl_capacityd.fleet.findings import Reason, count_by_reason
 
 
 def metrics_text(report: FleetReport, context: str | None) -> bytes:
@@ -21,38 +21,40 @@ def metrics_text(report: FleetReport, context: str | None) -> bytes:
 
 def gauges(report: FleetReport) -> list[Gauge]:
     """All metrics of a report."""
+    free = {resource.name: resource.free for resource in report.resources}
+    waiting = {resource.name: resource.waiting for resource in report.resources}
     return [
         Gauge(
             "capacityd_fleet_findings",
             "Nodes with this finding of `fleet`; 1 for `DeviceClass`",
-            {(reason,): float(count) for reason, count in _nodes_with(report).items()},
+            {(reason,): float(count) for reason, count in _findings_by_reason(report).items()},
             labels=("reason",),
         ),
         Gauge("capacityd_fleet_timestamp_seconds", "when the Nodes were read", {(): report.as_of}),
         _of_resources(
             "capacityd_fleet_resource_free",
             "what is allocatable and not requested; no series without the right to list pods",
-            {resource.name: resource.free for resource in report.resources},
+            free,
         ),
         _of_resources(
             "capacityd_fleet_resource_waiting",
             "pods that request it and are not bound to a Node",
-            {resource.name: resource.waiting for resource in report.resources},
+            waiting,
         ),
     ]
 
 
 def _of_resources(name: str, about: str, numbers: Mapping[str, int | None]) -> Gauge:
     """A metric with a series for each resource. numbers: name of the resource -> number; None if it is not known."""
-    series: dict[tuple[str, ...], float] = {
-        (resource,): float(number) for resource, number in numbers.items() if number is not None
-    }
+    series: dict[tuple[str, ...], float] = {}
+    for resource, number in numbers.items():
+        if number is not None:
+            series[(resource,)] = float(number)
     return Gauge(name, about, series, labels=("resource",))
 
 
-def _nodes_with(report: FleetReport) -> dict[str, int]:
-    """Reason -> number of Nodes, 0 for a reason that no Node has. The cluster as a whole counts as 1."""
+def _findings_by_reason(report: FleetReport) -> dict[str, int]:
+    """Reason -> number of Nodes, 0 for a reason that no Node has."""
     # A Node whose condition says Published is healthy.
     known = [reason.value for reason in (*Reason, *ConditionReason) if reason is not ConditionReason.PUBLISHED]
-    counts = {reason: len(names) for reason, names in nodes_by_reason(report.findings).items()}
-    return dict.fromkeys(known, 0) | counts
+    return dict.fromkeys(known, 0) | count_by_reason(report.findings)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
 
 from kubectl_capacityd.model import NodeSummary
 
@@ -14,12 +13,16 @@ _USUAL_SHARE = Fraction(4, 5)
 """If this share of a group's Nodes has the same value, the value is usual, and the other Nodes are outliers."""
 
 
-class Usual(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Usual:
     """A value that enough Nodes of a group have in common."""
 
-    value: object  # a quantity (None: the Nodes lack the resource), or the hash of a configuration
-    nodes: int  # number of Nodes with this value
-    total: int  # number of Nodes that were compared
+    value: object
+    """A quantity (None: the Nodes lack the resource), or the hash of a configuration."""
+    nodes: int
+    """Number of Nodes with this value."""
+    total: int
+    """Number of Nodes that were compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,38 +43,28 @@ class Norm:
         return f"{usual.nodes} of {usual.total} {self.nodes_text} have"
 
 
-def norm_of(label_value: str | None, members: Sequence[NodeSummary]) -> Norm:
+def norm_of(label_value: str | None, nodes: Sequence[NodeSummary]) -> Norm:
     """The usual values of a group's Nodes. label_value: the value of the label that groups Nodes, or None if the
     Nodes lack the label."""
-    has_condition = any(node.condition for node in members)
     # The quantities of a Node without capacityd mean nothing. findings.py reports that such a Node lacks the condition.
-    compared = [node for node in members if not lacks_capacityd(node, group_has_condition=has_condition)]
+    compared = [node for node in nodes if node.has_capacityd]
     quantities = {}
     for name in sorted({name for node in compared for name in node.annotated}):
-        if usual := _usual(node.capacity.get(name) for node in compared):
-            quantities[name] = usual
-    configuration = _usual(node.configuration for node in compared if node.configuration)
-    nodes_text = f"Nodes of {label_value}" if label_value else "Nodes"
-    return Norm(nodes_text, has_condition=has_condition, quantities=quantities, configuration=configuration)
+        usual_quantity = _usual([node.capacity.get(name) for node in compared])
+        if usual_quantity is not None:
+            quantities[name] = usual_quantity
+    return Norm(
+        nodes_text=f"Nodes of {label_value}" if label_value else "Nodes",
+        has_condition=any(node.condition for node in nodes),
+        quantities=quantities,
+        configuration=_usual([node.configuration for node in compared if node.configuration]),
+    )
 
 
-def _usual(values: Iterable[object]) -> Usual | None:
+def _usual(values: Sequence[object]) -> Usual | None:
     """The usual value; None if no value is usual. values: a value of each Node."""
-    counts = Counter(values)
-    if not counts:
+    if not values:
         return None
-    value, nodes = counts.most_common(1)[0]
-    total = counts.total()
-    return Usual(value, nodes=nodes, total=total) if is_usual(nodes, total=total) else None
-
-
-def is_usual(nodes: int, total: int) -> bool:
-    """Whether a value is usual if this number of Nodes has it. total: the number of all compared Nodes."""
-    return nodes >= total * _USUAL_SHARE
-
-
-def lacks_capacityd(node: NodeSummary, *, group_has_condition: bool) -> bool:
-    """Whether nothing on the Node is from capacityd, although another Node of the group has capacityd's condition."""
-    if not group_has_condition:
-        return False
-    return node.condition is None and not node.annotated and not node.annotation_error
+    value, nodes = Counter(values).most_common(1)[0]
+    is_usual = nodes >= len(values) * _USUAL_SHARE
+    return Usual(value, nodes=nodes, total=len(values)) if is_usual else None

@@ -33,40 +33,37 @@ def common(nodes: Sequence[NodeSummary], resource_names: Collection[str]) -> Com
     resource_names: the resources to compare; empty for all published resources.
     """
     compared = [node for node in nodes if node.has_capacityd and not node.annotation_error]
-    published = {name for node in compared for name in node.annotated}
-    if resource_names:
-        published &= set(resource_names)
     quantities: dict[str, int] = {}
+    differences: list[str] = []
     omissions: list[str] = []
-    for name in sorted(published):
-        without = [node.name for node in compared if name not in node.annotated]
-        if without:
-            of_nodes = f"{len(without)} of {plural(len(compared), 'Node')}"
-            omissions.append(f"{name} is left out: {of_nodes} do not publish it: {listed(without, most=_MAX_NAMES)}")
-        else:
-            quantities[name] = min(node.annotated[name] for node in compared)
+    without_capacityd = [node.name for node in nodes if not node.has_capacityd]
+    if without_capacityd:
+        number = plural(len(without_capacityd), "Node")
+        differences.append(f"{number} without capacityd: {listed(without_capacityd, most=_MAX_NAMES)}")
+    for name in sorted({name for node in compared for name in node.annotated}):
+        if resource_names and name not in resource_names:
+            continue
+        lacking = [node.name for node in compared if name not in node.annotated]
+        if lacking:
+            of_nodes = f"{len(lacking)} of {plural(len(compared), 'Node')}"
+            omissions.append(f"{name} is left out: {of_nodes} do not publish it: {listed(lacking, most=_MAX_NAMES)}")
+            continue
+        quantities[name] = min(node.annotated[name] for node in compared)
+        if difference := _difference(compared, name):
+            differences.append(difference)
     for node in nodes:
         if node.annotation_error:
             why = f"the annotation capacityd/published can't be read: {node.annotation_error}"
             omissions.append(f"{node.name} is left out: {why}")
-    differences = [_larger_quantities(compared, name) for name in quantities]
     return Common(
         compared_nodes=len(compared),
         quantities=quantities,
-        differences=tuple(filter(None, [_without_capacityd(nodes), *differences])),
+        differences=tuple(differences),
         omissions=tuple(omissions),
     )
 
 
-def _without_capacityd(nodes: Sequence[NodeSummary]) -> str:
-    """Which Nodes capacityd does not write; "" if there are none."""
-    without = [node.name for node in nodes if not node.has_capacityd]
-    if not without:
-        return ""
-    return f"{plural(len(without), 'Node')} without capacityd: {listed(without, most=_MAX_NAMES)}"
-
-
-def _larger_quantities(nodes: Sequence[NodeSummary], name: str) -> str:
+def _difference(nodes: Sequence[NodeSummary], name: str) -> str:
     """Which Nodes publish more of the resource than others; "" if all publish the same quantity."""
     nodes_by_quantity: dict[int, list[str]] = {}
     for node in nodes:

@@ -25,19 +25,11 @@ class Notation:
     """Characters that a resource's name may not contain, because the autoscaler would change them."""
     max_resources: int | None = None
     """Maximum number of resources; None for no limit."""
-    for_more_resources: Notation | None = None
-    """The notation for more than max_resources; None if there is no such notation."""
 
     @property
     def selects_nodes(self) -> bool:
         """Whether the document selects its nodes by a label."""
         return "{label}" in self.head
-
-    def for_number(self, number: int) -> Notation:
-        """Returns the notation for this number of resources. If no notation supports so many, returns this notation."""
-        if self.max_resources is None or number <= self.max_resources:
-            return self
-        return self.for_more_resources or self
 
 
 NOTATIONS: Mapping[str, Notation] = {
@@ -64,18 +56,18 @@ NOTATIONS: Mapping[str, Notation] = {
         entry='clusterautoscaler-nodetemplate-resources.{name}: "{quantity}"\n',
     ),
     # InstanceCapacity in cluster-autoscaler/cloudprovider/clusterapi/clusterapi_unstructured.go. Besides CPU, memory,
-    # disk and pods, the annotations carry one resource of any kind. The annotation gpu-type contains the resource's
-    # name. The machine template's status.capacity carries any number of resources. Annotations override that field.
+    # disk and pods, the annotations carry one resource of any kind. The annotation gpu-type contains its name.
     "cluster-api": Notation(
         about="annotations of the MachineDeployment or MachineSet, beside those for cpu and memory",
         entry='capacity.cluster-autoscaler.kubernetes.io/gpu-type: "{name}"\n'
         'capacity.cluster-autoscaler.kubernetes.io/gpu-count: "{quantity}"\n',
         max_resources=1,
-        for_more_resources=Notation(
-            about="the machine template: kubectl patch KIND NAME --subresource=status --type=merge --patch-file=FILE",
-            entry='    {name}: "{quantity}"\n',
-            head="status:\n  capacity:\n",
-        ),
+    ),
+    # The same function reads status.capacity, which carries any number of resources, if there are no annotations.
+    "cluster-api-template": Notation(
+        about="the machine template: kubectl patch KIND NAME --subresource=status --type=merge --patch-file=FILE",
+        entry='    {name}: "{quantity}"\n',
+        head="status:\n  capacity:\n",
     ),
     # WorkerConfig in docs/usage/usage.md of gardener-extension-provider-aws. Other providers use the same format.
     "gardener": Notation(
@@ -124,12 +116,11 @@ def document(
     overlay: the name of the NodeOverlay. label, values: the NodeOverlay selects nodes whose label has one of these
     values. Notations that do not select nodes ignore all three parameters.
     """
-    entries = (
-        notation.entry.format(name=name, tag=name.replace("/", "_"), quantity=quantity)
-        for name, quantity in quantities.items()
-    )
+    entries = []
+    for name, quantity in quantities.items():
+        tag = name.replace("/", "_")
+        entries.append(notation.entry.format(name=name, tag=tag, quantity=quantity))
     # json.dumps() quotes the texts, because every JSON string is also a YAML string.
-    head = notation.head.format(
-        overlay=json.dumps(overlay), label=json.dumps(label), values=", ".join(map(json.dumps, values))
-    )
+    quoted_values = ", ".join(json.dumps(value) for value in values)
+    head = notation.head.format(overlay=json.dumps(overlay), label=json.dumps(label), values=quoted_values)
     return head + "".join(entries)

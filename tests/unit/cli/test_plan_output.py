@@ -38,9 +38,8 @@ def published() -> NodeState:
     ("readings", "configuration", "applied", "expected"),
     [
         (PUBLISHED, "first", False, "2 unchanged; nothing to write"),
-        (PUBLISHED, "second", False, "2 unchanged; annotations and Node condition to write; nothing was written"),
-        (PUBLISHED | {B: Unknown("busy")}, "first", True, "1 unknown, 1 unchanged; written: Node condition"),
-        (PUBLISHED | {B: Unknown("busy")}, "second", True, "unchanged; written: annotations and Node condition"),
+        (PUBLISHED, "second", False, "2 unchanged; only annotations or the condition to write; nothing was written"),
+        (PUBLISHED | {B: Unknown("busy")}, "first", True, "1 unknown, 1 unchanged; written"),
         (PUBLISHED | {B: Quantity(1)}, "second", False, "1 to set, 1 unchanged; nothing was written"),
         ({A: Absent("none"), B: Quantity(1)}, "first", True, "1 set, 1 removed; written"),
     ],

@@ -115,19 +115,6 @@ def test_a_node_that_is_not_ready_and_silent_is_one_finding() -> None:
     assert finding == Finding("NotReady", message, shared, NOW - 4 * 3600, "odd", ready=False, cordoned=True)
 
 
-BELOW = condition("False", "BelowExpected", f"below expected: {DONGLE} is 3 of 4", NOW)
-
-
-def test_below_expected_and_a_lower_quantity_than_usual_are_one_finding() -> None:
-    (finding,) = assessed(*group(5), node(quantity=3, condition=BELOW, condition_since=NOW - 60)).findings
-    assert finding == Finding("BelowExpected", BELOW.message, BELOW.message, NOW - 60, "odd")
-
-
-def test_below_expected_does_not_hide_a_higher_quantity_than_usual() -> None:
-    report = assessed(*group(5), node(quantity=5, condition=BELOW))
-    assert [reason for _, reason, _ in reported(report)] == ["BelowExpected", "QuantityDiffers"]
-
-
 def test_the_worst_finding_comes_first() -> None:
     odd = [
         node("a", quantity=3),
@@ -142,9 +129,9 @@ def test_the_worst_finding_comes_first() -> None:
         ("c", "NotAsPublished"),
         ("d", "NotAsPublished"),
         ("c", "Refused"),
-        ("b", "Mystery"),
         ("a", "QuantityDiffers"),
         ("c", "ConfigurationDiffers"),
+        ("b", "Mystery"),
     ]
 
 
@@ -204,11 +191,6 @@ def test_a_node_without_capacityd_is_not_compared_with_others() -> None:
     (message,) = (message for name, _, message in reported(report) if name == "odd")
     assert message == f"{DONGLE} is 3, 5 of 6 Nodes of m5 have 4"
     assert {reason for name, reason, _ in reported(report) if name != "odd"} == {"ConditionMissing"}
-
-
-def test_where_no_node_has_the_condition_quantities_still_count() -> None:
-    report = assessed(*group(5, condition=None), bare())
-    assert reported(report) == [("odd", "QuantityDiffers", f"{DONGLE} is none, 5 of 6 Nodes of m5 have 4")]
 
 
 def test_one_node_with_a_configuration_is_no_outlier() -> None:

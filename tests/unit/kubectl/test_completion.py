@@ -23,15 +23,14 @@ def words(typed: str) -> list[str]:
     ("typed", "offered"),
     [
         ("flee", ["fleet"]),
-        ("--kubeconfig=f tem", ["template"]),
-        ("--kubeconfig f flee", ["fleet"]),
         ("fleet --textf", ["--textfile"]),
         ("fleet --kube", ["--kubeconfig"]),
         ("fleet --by ", []),
         ("fleet worker-1 ", []),
         ("template aws ", []),
+        ("template --nodes k", ["karpenter"]),
         ("stat", []),
-        ("template k", ["karpenter"]),
+        ("stat ", []),
     ],
 )
 def test_the_words_that_fit_are_offered(typed: str, offered: list[str]) -> None:
@@ -43,14 +42,14 @@ def test_the_contexts_of_the_kubeconfig_are_offered(tmp_path: Path, monkeypatch:
     (tmp_path / "lab").write_text("contexts: [{name: lab}]")
     monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/prod:{tmp_path}/lab")
     assert words("fleet --context ") == ["lab", "prod-eu", "prod-us", "test"]
-    assert words("--context prod") == ["prod-eu", "prod-us"]
-    assert words(f"--kubeconfig {tmp_path}/lab fleet --context ") == ["lab"]
-    assert words(f"--kubeconfig={tmp_path}/lab fleet --context ") == ["lab"]
+    assert words("fleet --context prod") == ["prod-eu", "prod-us"]
+    assert words(f"fleet --kubeconfig {tmp_path}/lab --context ") == ["lab"]
+    assert words(f"fleet --kubeconfig={tmp_path}/lab --context ") == ["lab"]
     assert words("fleet --context prod-eu --text") == ["--textfile"]
     assert words(f"fleet --kubeconfig {tmp_path}/missing --context ") == []
 
 
-@pytest.mark.parametrize("typed", ["--kubeconfig ", "fleet --textfile a", "--node-file=x template --config "])
+@pytest.mark.parametrize("typed", ["fleet --textfile a", "template --node-file=x --config "])
 def test_files_are_offered_where_a_file_belongs(typed: str) -> None:
     assert complete(typed.split(" ")) == ([], FILES)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from kubectl_capacityd.run import run
+from kubectl_capacityd.__main__ import run
 from tests.support.damage import damaged, replaced
 from tests.support.terminals import executed
 from tests.unit.kubectl.test_fleet_file import CLASS

@@ -7,18 +7,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from unittest.mock import ANY, MagicMock
+from unittest.mock import MagicMock
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from capacityd.model.errors import NodeUnauthorized, NodeUnreachable
 from capacityd.model.node import CONDITION, Condition
+from kubectl_capacityd.__main__ import run
 from kubectl_capacityd.commands import fleet as command
 from kubectl_capacityd.commands import source
 from kubectl_capacityd.commands.source import INSTANCE_TYPE
 from kubectl_capacityd.model import Fleet, NodeSummary, PodRequests
-from kubectl_capacityd.run import run
 from tests.unit.kubectl.test_assess import DONGLE, NOW, REFUSED, group, node
 
 ODD = node("odd", 3)
@@ -57,8 +57,7 @@ AS_OF = "(as of 2027-01-15 08:00:00 UTC)"
 def test_a_healthy_fleet_exits_with_status_0(give_fleets: GiveFleets, capsys: pytest.CaptureFixture[str]) -> None:
     double = give_fleets(fleet(NodeSummary("bare", ready=True)))
     assert run(["fleet", "--nodes"]) == 0
-    assert double.call_args.args == ((None, None),)
-    assert double.call_args.kwargs == {"label": INSTANCE_TYPE, "selector": "", "names": (), "progress": ANY}
+    double.assert_called_once_with((None, None), INSTANCE_TYPE, "", only_nodes=False)
     captured = capsys.readouterr()
     assert captured.err == ""
     lines = captured.out.splitlines()
@@ -82,9 +81,8 @@ def test_findings_are_listed_and_exit_with_status_4(
     double = give_fleets(
         *[Fleet((*fleet(ODD, REFUSING).nodes, *group(3, label_value="m6")), {DONGLE: ("dongles",)})] * 2
     )
-    assert run(["fleet", "-l", "pool=a", "--by", "pool", "--kubeconfig", "file"]) == 4
-    assert double.call_args.args == (("file", None),)
-    assert double.call_args.kwargs == {"label": "pool", "selector": "pool=a", "names": (), "progress": ANY}
+    assert run(["fleet", "-l", "pool=a", "--by", "pool", "--kubeconfig", "file", "--context", "prod"]) == 4
+    double.assert_called_once_with(("file", "prod"), "pool", "pool=a", only_nodes=False)
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == [
         f"10 Nodes, 2 need attention {AS_OF}",
@@ -184,16 +182,6 @@ def test_an_error_has_its_exit_status_and_message(
     assert captured.out == ""
     assert message in captured.err
     assert double.call_count == (answered is not None)
-
-
-@pytest.mark.parametrize(
-    "typed", [["fleet", "--context", "prod"], ["--context=prod", "fleet"], ["fleet", "--context=prod"]]
-)
-def test_the_context_is_accepted_before_and_after_the_command(give_fleets: GiveFleets, typed: list[str]) -> None:
-    """Users of kubectl type the option in both places."""
-    double = give_fleets(fleet())
-    assert run(typed) == 0
-    assert double.call_args.args[0] == (None, "prod")
 
 
 def test_fleet_does_not_use_the_kubelets_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from capacityd.model.errors import ListExpired, NodeError, NodeForbidden, NodeUnreachable
+from capacityd.model.errors import NodeError, NodeForbidden, NodeUnreachable
 from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION, Condition
 from capacityd.node import client
 from kubectl_capacityd.cluster import node_list
@@ -89,17 +88,13 @@ def serving(
     return lambda request: scripts[urlsplit(request.path).path](request)
 
 
-def read(
-    folder: Path, script: Script, names: tuple[str, ...] | None = (), progress: Callable[..., None] = lambda *_: None
-) -> tuple[Fleet, list[Request]]:
-    """Reads the fleet from a server that follows the script. Returns the fleet and the requests.
-
-    names: the Nodes whose pods are read (empty: all Nodes; None: no pods are read).
-    """
+def read(folder: Path, script: Script, *, only_nodes: bool = False) -> tuple[Fleet, list[Request]]:
+    """Reads the fleet from a server that follows the script. Returns the fleet and the requests."""
     with serve(script) as server:
         path = folder / "config"
         configure(path, server.url, "secret-token")
-        return read_fleet(load_operators(str(path)), LABEL, "pool in (a,b)", names, progress), server.received
+        access = load_operators(str(path))
+        return read_fleet(access, LABEL, "pool in (a,b)", only_nodes=only_nodes), server.received
 
 
 def names_of(fleet: Fleet) -> list[str]:
@@ -133,14 +128,13 @@ def test_pages_follow_each_other(tmp_path: Path) -> None:
         "3 &": page(*named("d")),
     }
     pods = {"": pod_page(pod("n1"), token="2"), "2": pod_page(pod("n1"), pod("n2"))}
-    progress: list[tuple[str, int]] = []
     script = serving(
         nodes=lambda request: pages[query(request).get("continue", "")],
         pods=lambda request: pods[query(request).get("continue", "")],
     )
-    fleet, received = read(tmp_path, script, progress=lambda *counted: progress.append(counted))
+    fleet, received = read(tmp_path, script)
     assert names_of(fleet) == ["a", "b", "c", "d"]
-    assert progress == [("Nodes", 2), ("Nodes", 3), ("Nodes", 4), ("pods", 1), ("pods", 3)]
+    assert fleet.requests == PodRequests({"n1": {DONGLE: 4}, "n2": {DONGLE: 2}}, {})
     asked = [query(request) for request in received if request.path.startswith("/api/v1/nodes")]
     assert {query["labelSelector"] for query in asked} == {"pool in (a,b)"}
     assert {query["limit"] for query in asked} == {"250"}
@@ -165,79 +159,6 @@ def test_the_api_server_may_ask_to_wait(tmp_path: Path, pauses: list[float]) -> 
     with pytest.raises(NodeUnreachable, match="429"):
         read(tmp_path, serving(lambda _: failure(429, headers="Retry-After: 1\r\n")))
     assert len(pauses) == 4
-
-
-BRIEF = {  # errors that a retry can overcome
-    "500": failure(500, "etcdserver: leader changed"),
-    "504": failure(504, "request timed out"),
-    "a load balancer's 502": answer(502, b"<html>Bad Gateway</html>"),
-    "a reset": None,
-    "half a page": page(NODE, token="2")[:-9],
-}
-
-
-@pytest.mark.parametrize("kind", ["nodes", "pods", "classes"])
-@pytest.mark.parametrize("error", BRIEF)
-def test_a_brief_error_in_the_middle_is_retried(tmp_path: Path, pauses: list[float], error: str, kind: str) -> None:
-    scripts = {
-        "nodes": lambda request: page(*named("b")) if "continue" in query(request) else page(*named("a"), token="2"),
-        "pods": lambda _: pod_page(pod("a")),
-        "classes": lambda _: failure(404),
-    }
-    errors = [BRIEF[error]] * 3
-    whole = scripts[kind]
-
-    def failing(request: Request) -> bytes | None:
-        in_the_middle = kind != "nodes" or "continue" in query(request)
-        return errors.pop() if in_the_middle and errors else whole(request)
-
-    fleet, _ = read(tmp_path, serving(**(scripts | {kind: failing})))
-    assert names_of(fleet) == ["a", "b"]
-    assert fleet.requests == PodRequests({"a": {DONGLE: 2}}, {})
-    assert pauses == [1.0, 2.0, 4.0]
-
-
-@pytest.mark.parametrize("sent", [failure(500), answer(502, b"<html>"), None])
-def test_a_server_that_never_responded_is_not_asked_again(
-    tmp_path: Path, pauses: list[float], sent: bytes | None
-) -> None:
-    """The address in the kubeconfig may be wrong."""
-    with pytest.raises(NodeUnreachable):
-        read(tmp_path, lambda _: sent)
-    assert pauses == []
-
-
-EXPIRED = failure(410, "The provided continue parameter is too old")
-
-
-@pytest.mark.parametrize("kind", ["nodes", "pods"])
-def test_a_list_that_expires_is_read_anew_once(tmp_path: Path, pauses: list[float], kind: str) -> None:
-    """The pages before the expiry do not count. So no Node counts twice, and a deleted Node does not count."""
-    first = [named("a", "gone"), named("a")]
-    expired = [EXPIRED]
-
-    def nodes(request: Request) -> bytes:
-        if "continue" not in query(request):
-            return page(*first.pop(0), token="2") if kind == "nodes" else page(*named("a", "b"))
-        return expired.pop() if expired else page(*named("b"))
-
-    def pods(request: Request) -> bytes:
-        if kind == "nodes" or "continue" not in query(request):
-            return pod_page(pod("a"), token="2" if kind == "pods" else "")
-        return expired.pop() if expired else pod_page(pod("b"))
-
-    fleet, _ = read(tmp_path, serving(nodes, pods))
-    assert names_of(fleet) == ["a", "b"]
-    assert fleet.requests == PodRequests({"a": {DONGLE: 2}} | ({"b": {DONGLE: 2}} if kind == "pods" else {}), {})
-    assert pauses == []
-
-
-def test_a_list_that_expires_twice_is_an_error(tmp_path: Path) -> None:
-    def script(request: Request) -> bytes:
-        return EXPIRED if "continue" in query(request) else page(*named("a"), token="2")
-
-    with pytest.raises(ListExpired, match=r"the rest of the list of nodes \(HTTP 410\), .* fewer Nodes \(-l\)"):
-        read(tmp_path, serving(script))
 
 
 FORBIDDEN = 'nodes is forbidden: User "jane" cannot list resource "nodes"'
@@ -292,7 +213,7 @@ def test_device_classes_are_listed_by_their_extended_resource(tmp_path: Path) ->
 
 
 def test_template_needs_no_right_but_to_list_nodes(tmp_path: Path) -> None:
-    fleet, received = read(tmp_path, serving(), names=None)
+    fleet, received = read(tmp_path, serving(), only_nodes=True)
     assert names_of(fleet) == ["n1"]
     assert [urlsplit(request.path).path for request in received] == ["/api/v1/nodes"]
 
@@ -302,7 +223,7 @@ def test_device_classes_and_pods_are_optional(tmp_path: Path, pauses: list[float
     assert (fleet.device_classes, fleet.requests) == ({}, None)
     with pytest.raises(NodeUnreachable, match="500"):
         read(tmp_path, serving(pods=lambda _: failure(500, "broken")))
-    assert len(pauses) == 4
+    assert pauses == [], "the API server does not ask for a repetition"
 
 
 def test_requests_of_running_and_waiting_pods_are_added_up(tmp_path: Path) -> None:
@@ -312,14 +233,6 @@ def test_requests_of_running_and_waiting_pods_are_added_up(tmp_path: Path) -> No
     asked = [query(request) for request in received if request.path.startswith("/api/v1/pods")]
     assert {query["limit"] for query in asked} == {"500"}
     assert {query["fieldSelector"] for query in asked} == {"status.phase!=Succeeded,status.phase!=Failed"}
-
-
-def test_named_nodes_need_only_their_pods_and_those_that_wait(tmp_path: Path) -> None:
-    def script(request: Request) -> bytes:
-        return pod_page(pod(query(request)["fieldSelector"].partition("spec.nodeName=")[2]))
-
-    fleet, _ = read(tmp_path, serving(pods=script), names=("n1", "n2"))
-    assert fleet.requests == PodRequests({"n1": {DONGLE: 2}, "n2": {DONGLE: 2}}, {DONGLE: 1})
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from capacityd.model.modules import debian_package
+from kubectl_capacityd.__main__ import run
 from kubectl_capacityd.help import EXAMPLES
 from kubectl_capacityd.parser import COMMANDS, command_parser
-from kubectl_capacityd.run import run
 from tests import ROOT
 from tests.unit.cli.test_missing_modules import KUBECONFIG
 
@@ -43,8 +43,9 @@ def test_the_help_fits_80_columns_and_its_examples_are_accepted(
     [
         ("flet", 'kubectl capacityd: error: unknown command "flet"; did you mean "fleet"?'),
         ("status", 'kubectl capacityd: error: unknown command "status"; must be one of fleet, template'),
+        ("--context x fleet", "unrecognized arguments: --context; the options of a command stand after the command"),
         ("fleet --jso", 'kubectl capacityd fleet: error: unrecognized arguments: --jso; did you mean "--json"?'),
-        ("template gk", "kubectl capacityd template: error: argument aws|azure|gke|"),
+        ("template gk", "kubectl capacityd template: error: argument AUTOSCALER: invalid choice"),
     ],
 )
 def test_a_usage_error_is_explained_and_exits_with_status_2(
@@ -79,8 +80,8 @@ def test_a_missing_module_is_named_with_its_package(module: str, tmp_path: Path)
     script = f"""
 import sys
 sys.modules[{module!r}] = None
-from kubectl_capacityd.__main__ import main
-sys.exit(main(["fleet", "--kubeconfig", {str(tmp_path / "config")!r}]))
+from kubectl_capacityd.__main__ import run
+sys.exit(run(["fleet", "--kubeconfig", {str(tmp_path / "config")!r}]))
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=ENVIRONMENT, check=False)
     assert done.returncode == 1

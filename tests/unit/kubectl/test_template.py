@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from capacityd.model.quantity import name_problem
-from kubectl_capacityd.run import run
+from kubectl_capacityd.__main__ import run
 from kubectl_capacityd.template.notations import NOTATIONS, problems
 from tests.support.machines import bare, errors, merge, usb_device, usb_path
 
@@ -55,7 +55,7 @@ def template(folder: Path, *arguments: str) -> int:
                 "capacity.cluster-autoscaler.kubernetes.io/gpu-count": "2",
             },
         ),
-        (["cluster-api"], {"status": {"capacity": {DONGLE: "2", SEATS: "25000"}}}),
+        (["cluster-api-template"], {"status": {"capacity": {DONGLE: "2", SEATS: "25000"}}}),
         (["gardener"], {"nodeTemplate": {"virtualCapacity": {DONGLE: "2", SEATS: "25000"}}}),
         (
             ["karpenter", "--name", "no", "--instance-type", "true", "--instance-type", "1.10"],
@@ -97,12 +97,12 @@ LONG = f"{'a' * 63}.{'b' * 63}.{'c' * 63}.{'d' * 52}"
         ("aws", [f"example.com/r{n}" for n in range(50)], ""),
         ("aws", [f"example.com/r{n}" for n in range(51)], "it supports at most 50 extended resources, not 51"),
         ("gke", [f"example.com/r{n}" for n in range(60)], ""),
-        ("cluster-api", [DONGLE, SEATS], ""),
+        ("cluster-api", [DONGLE, SEATS], "it supports at most 1 extended resource, not 2: choose with --resource"),
     ],
 )
 def test_a_notation_that_cannot_carry_a_name_says_so(notation: str, names: list[str], problem: str) -> None:
     assert all(name_problem(name) == "" for name in names)
-    refused = [*problems(NOTATIONS[notation].for_number(len(names)), names)]
+    refused = [*problems(NOTATIONS[notation], names)]
     assert bool(refused) is bool(problem)
     assert problem in "".join(refused)
 

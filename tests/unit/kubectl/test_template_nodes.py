@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from unittest.mock import ANY, MagicMock
+from unittest.mock import MagicMock
 
 import pytest
 import yaml
 
+from kubectl_capacityd.__main__ import run
 from kubectl_capacityd.commands import source
 from kubectl_capacityd.model import Fleet, NodeSummary
-from kubectl_capacityd.run import run
 from tests.unit.kubectl.test_assess import DONGLE, SEATS, node
 
 AWS = "k8s.io/cluster-autoscaler/node-template/resources/"
@@ -37,14 +37,8 @@ def several(name: str, label: str = "m5", **numbers: int) -> NodeSummary:
 
 def test_nodes_that_are_alike_have_one_document(give_nodes: GiveNodes, capsys: pytest.CaptureFixture[str]) -> None:
     double = give_nodes(several("n1", dongle=4, seats=25_000), several("n2", dongle=4, seats=25_000))
-    assert run(["template", "--context", "prod", "aws", "--nodes", "-l", "pool=a"]) == 0
-    assert double.call_args.args == ((None, "prod"),)
-    assert double.call_args.kwargs == {
-        "label": source.INSTANCE_TYPE,
-        "selector": "pool=a",
-        "names": None,
-        "progress": ANY,
-    }
+    assert run(["template", "aws", "--context", "prod", "--nodes", "-l", "pool=a"]) == 0
+    double.assert_called_once_with((None, "prod"), source.INSTANCE_TYPE, "pool=a", only_nodes=True)
     captured = capsys.readouterr()
     assert captured.err == ""
     assert captured.out == (
@@ -141,12 +135,6 @@ def test_one_resource_of_several_can_be_chosen(give_nodes: GiveNodes, capsys: py
         (["aws", "--machine", "m"], [], 2, "--nodes reads the Nodes of a cluster: leave out --config, --machine"),
         (["aws", "--node-file", "n", "-l", "a"], [], 2, "-l needs a cluster"),
         (["azure"], [several("n1", a_b=1)], 2, 'azure: example.com/a_b contains "_"'),
-        (
-            ["karpenter", "--by", "pool"],
-            [node("n1", label_value="a.b"), node("n2", label_value="a-b")],
-            2,
-            "the same name",
-        ),
     ],
 )
 def test_an_error_prints_no_document(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from capacityd.cli.output.problems import _start_advice
+from capacityd.cli.output.problems import start_advice
 from capacityd.linux.unit import UnitState, assignments, unit_state
 from tests import ROOT
 
@@ -59,7 +59,7 @@ def test_the_state_of_a_unit_has_its_advice(
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     state = unit_state("capacityd.service")
     assert state == expected
-    assert advice in _start_advice(state)
+    assert advice in start_advice(state)
 
 
 @pytest.mark.parametrize("script", ["exit 1", "", "echo LoadState", None], ids=["fails", "silent", "odd", "none"])

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capacityd.model.errors import (
-    ListExpired,
     NodeConflict,
     NodeError,
     NodeForbidden,
@@ -71,7 +70,6 @@ NOT_READY = 'nodes "n2" is forbidden: not yet ready to handle request'
         (404, status("", {"kind": "namespaces"}), EVENTS, NodeRejected, "(HTTP 404)"),
         (404, b"404 page not found", CALL, NodeUnreachable, "the server in /etc/k.conf is not an API server"),
         (302, status("elsewhere"), CALL, NodeUnreachable, "not an API server"),
-        (410, status("too old"), LIST, ListExpired, "the rest of the list of pods"),
         (410, status("too old"), GET, NodeUnreachable, "is unavailable (HTTP 410): too old"),
         (429, status("slow down"), CALL, NodeUnreachable, "is unavailable (HTTP 429): slow down"),
         (500, status("etcd", {"causes": [{"message": "x"}]}), CALL, NodeUnreachable, "is unavailable (HTTP 500): etcd"),

@@ -30,7 +30,7 @@ def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Worker:
 def test_the_status_shows_what_the_node_stores_after_the_pass(worker: Worker) -> None:
     worker.node.document = node({A: "2", "cpu": "8"}, annotated={A: 2})
     worker.make_pass(1000.0, "start", a=FOUR)
-    (row,) = resource_rows(worker.status, now=0.0, uptime=0.0)
+    (row,) = resource_rows(worker.status)
     assert (row.name, row.reading, row.published, row.capacity, row.allocatable) == (A, 4, 4, "4", "4")
     assert (worker.status.node, worker.status.condition and worker.status.condition.reason) == ("n1", "Published")
 

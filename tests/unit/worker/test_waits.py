@@ -123,16 +123,13 @@ def test_a_rate_limit_of_the_condition_is_shown_as_the_nodes(
     (wait,) = worker.status.waits
     assert (wait.reason, wait.key) == (WaitReason.RATE_LIMIT, None)
     worker.run_status()
-    assert f"\nNode condition and annotations: {wait.text(worker.uptime)}\n" in capsys.readouterr().out
+    assert f"\nNode: {wait.text(worker.uptime)}\n" in capsys.readouterr().out
 
 
 def in_status(worker: Worker, wait: Wait, capsys: pytest.CaptureFixture[str]) -> str:
-    """The text of a wait in the output of `status`: from the table's last column, or from its own line."""
+    """The text of a wait in the output of `status`."""
     worker.run_status()
     lines = capsys.readouterr().out.splitlines()
-    if wait.holds_change:
-        (row,) = (line for line in lines if line.startswith(f"{wait.key} "))
-        return row.split("  ")[-1].strip()
     start = f"{wait.key or 'Node'}: "
     (text,) = (line.removeprefix(start) for line in lines if line == start + wait.text(worker.uptime))
     return text
@@ -145,7 +142,5 @@ def in_json(worker: Worker, wait: Wait, capsys: pytest.CaptureFixture[str]) -> s
     (found,) = (each for each in document["waits"] if each["reason"] == wait.reason.value)
     assert found["name"] == (wait.key.name if wait.key else None)
     assert found["until"] == pytest.approx(EPOCH + wait.until)
-    notes = {row["name"]: row["note"] for row in document["resources"]}
-    assert not wait.holds_change or notes[wait.key.name if wait.key else ""] == found["text"]
     text: str = found["text"]
     return text

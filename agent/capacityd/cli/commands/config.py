@@ -29,24 +29,24 @@ def config(options: Options) -> int:
 
 def _check(loaded: Loaded, options: Options) -> int:
     """Prints all errors and warnings. Returns the exit status."""
-    problems = [*loaded.problems, *_node_name_problem(loaded, options)]
+    errors = [*loaded.problems, *_node_name_problem(loaded, options)]
     warnings = [*loaded.warnings, *service_problems(loaded.config, options.selection.kubeconfig)]
     if options.json:
         print_json(
             {
                 "files": list(loaded.files),
                 "skipped": list(loaded.skipped),
-                "errors": list(map(_as_dict, problems)),
-                "warnings": list(map(_as_dict, warnings)),
+                "errors": [_as_dict(error) for error in errors],
+                "warnings": [_as_dict(warning) for warning in warnings],
             }
         )
-        return 2 if problems else 0
+        return 2 if errors else 0
     # FILE:LINE: MESSAGE, without a prefix, so that editors can parse the line.
     for warning in warnings:
         print(printable(warning.located("warning: ")), file=sys.stderr)
-    for problem in problems:
-        print(printable(problem.located()), file=sys.stderr)
-    if problems:
+    for error in errors:
+        print(printable(error.located()), file=sys.stderr)
+    if errors:
         return 2
     resources = plural(len(loaded.config.resources), "resource")
     print(f"no errors: {resources} from {plural(len(loaded.files), 'file')}")
@@ -61,8 +61,13 @@ def _node_name_problem(loaded: Loaded, options: Options) -> Iterator[Problem]:
 
 
 def _as_dict(problem: Problem) -> dict[str, object]:
-    values = {name: getattr(problem, name) for name in ("file", "table", "key", "message")}
-    return values | {"line": problem.line or None}  # 0: unknown
+    return {
+        "file": problem.file,
+        "line": problem.line or None,  # 0: unknown
+        "table": problem.table,
+        "key": problem.key,
+        "message": problem.message,
+    }
 
 
 def _folders(loaded: Loaded) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from capacityd.cli.inventory.devices import DeviceEntry, listing_of
+from capacityd.cli.inventory.devices import DeviceEntry, DeviceListing, listing_of
 from capacityd.cli.inventory.found import find_all
 from capacityd.cli.inventory.starter import starter_configuration
 from capacityd.cli.inventory.table import print_devices
@@ -12,9 +12,6 @@ from capacityd.detectors import detector_names, load_detector
 from capacityd.model.errors import UsageError
 from capacityd.schema.device import DeviceDetector
 from capacityd.worker.selection import host_of
-
-_OVERVIEW_ROWS = 8
-"""Maximum number of devices of a kind in an overview."""
 
 
 def devices(options: Options) -> int:
@@ -31,18 +28,18 @@ def devices(options: Options) -> int:
     elif options.json:
         print_json(
             {
-                "devices": [_as_dict(listing.detector, entry) for listing in listings for entry in listing.entries],
+                "devices": [_as_dict(listing, entry) for listing in listings for entry in listing.entries],
                 "not_listed": {listing.detector.name: listing.error for listing in listings if listing.error},
             }
         )
     else:
         for listing in listings:
-            print_devices(listing, limit=None if options.detector else _OVERVIEW_ROWS)
-    flawed = [listing for listing in listings if listing.flaws]
-    for listing in flawed:
+            print_devices(listing)
+    incomplete = [listing for listing in listings if listing.flaws]
+    for listing in incomplete:
         flaws = listed(listing.flaws, most=1)  # only one of perhaps many flaws, and the number of others
         print_message(f"{listing.detector.name}: not everything could be listed: {flaws}")
-    return 4 if flawed else 0
+    return 4 if incomplete else 0
 
 
 def _detectors(name: str | None) -> list[DeviceDetector]:
@@ -50,23 +47,24 @@ def _detectors(name: str | None) -> list[DeviceDetector]:
     detectors = [detector for detector in map(load_detector, detector_names()) if isinstance(detector, DeviceDetector)]
     if name is None:
         return [detector for detector in detectors if detector.shown_by_default]
-    named = [detector for detector in detectors if detector.name == name]
-    if not named:
-        if name in detector_names():
-            raise UsageError(f'the detector "{name}" has no devices')
-        raise UsageError(f'unknown detector "{name}"; must be one of {", ".join(d.name for d in detectors)}')
-    return named
+    by_name = {detector.name: detector for detector in detectors}
+    if name in by_name:
+        return [by_name[name]]
+    if name in detector_names():
+        raise UsageError(f'the detector "{name}" has no devices')
+    raise UsageError(f'unknown detector "{name}"; must be one of {", ".join(by_name)}')
 
 
-def _as_dict(detector: DeviceDetector, entry: DeviceEntry) -> dict[str, object]:
+def _as_dict(listing: DeviceListing, entry: DeviceEntry) -> dict[str, object]:
+    device = entry.device
     return {
-        "detector": detector.name,
-        "device": entry.device.name,
-        "path": entry.device.path,
-        "vendor": entry.device.vendor,
-        "model": entry.device.model,
-        "values": entry.device.values,
-        "unreadable": {key: unread.reason for key, unread in entry.device.unread.items()},
+        "detector": listing.detector.name,
+        "device": device.name,
+        "path": device.path,
+        "vendor": device.vendor,
+        "model": device.model,
+        "values": device.values,
+        "unreadable": device.unread,
         "toml": entry.unique_selector.toml or None,
         "toml_reason": entry.unique_selector.reason,
         "kind_toml": entry.kind_selector.toml or None,

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from capacityd.cli.configured import config_of
 from capacityd.cli.options import Options
-from capacityd.cli.output.explain import print_explanation
-from capacityd.cli.output.terminal import print_json, print_message, print_table, without_column
+from capacityd.cli.output.explain import print_explanation, reason_text
+from capacityd.cli.output.terminal import print_json, print_message, print_table
 from capacityd.discovery.runner import probe as probe_resources
 from capacityd.model.errors import NodeError
 from capacityd.model.host import Host
 from capacityd.model.options import Selection
-from capacityd.model.reading import Quantity, Reading, Unknown, is_below, reading_as_dict, reading_text
+from capacityd.model.reading import Unknown, is_below, reading_as_dict, reading_text
 from capacityd.schema.config import Config
 from capacityd.worker.selection import host_of, node_name_of, node_of
-
-_HEADER = ("RESOURCE", "QUANTITY", "EXPECT", "REASON")
-_EXPECT_COLUMN = _HEADER.index("EXPECT")
 
 
 def probe(options: Options) -> int:
@@ -32,30 +27,25 @@ def probe(options: Options) -> int:
     readings = probe_resources(config, host, node_name=node_name, explain=options.explain)
     expected = config.expectations()
     below_expect = {name for name, reading in readings.items() if is_below(reading, expected.get(name))}
+    unknown = {name for name, reading in readings.items() if isinstance(reading, Unknown)}
     if options.json:
-        resources = [
-            reading_as_dict(name, reading) | {"expect": expected.get(name), "below_expect": name in below_expect}
-            for name, reading in readings.items()
-        ]
-        print_json({"resources": resources})
+        resources = []
         for name, reading in readings.items():
-            if isinstance(reading, Unknown):
-                print_message(f"{name}: unknown: {reading.reason}")
-            elif name in below_expect:
-                print_message(f"{name}: {reading_text(reading)}, expected {expected[name]}")
+            of_expect = {"expect": expected.get(name), "below_expect": name in below_expect}
+            resources.append(reading_as_dict(name, reading) | of_expect)
+            if name in below_expect | unknown:
+                print_message(f"{name}: {reading_text(reading)}: {reason_text(reading, expected.get(name))}")
+        print_json({"resources": resources})
     elif options.explain:
-        for resource in sorted(config.resources, key=lambda r: r.name):
+        for resource in sorted(config.resources, key=lambda resource: resource.name):
             print_explanation(resource, readings[resource.name])
     else:
-        rows: Sequence[Sequence[str]] = [
-            _HEADER,
-            *(_row(name, reading, expected.get(name)) for name, reading in readings.items()),
+        rows = [
+            (name, reading_text(reading), reason_text(reading, expected.get(name)))
+            for name, reading in readings.items()
         ]
-        if not expected:
-            rows = without_column(rows, _EXPECT_COLUMN)
-        print_table(rows)
-    any_unknown = any(isinstance(reading, Unknown) for reading in readings.values())
-    return 4 if below_expect or any_unknown else 0
+        print_table(rows, ("RESOURCE", "QUANTITY", "REASON"))
+    return 4 if below_expect or unknown else 0
 
 
 def _node_name(selection: Selection, config: Config, host: Host) -> str | None:
@@ -64,20 +54,15 @@ def _node_name(selection: Selection, config: Config, host: Host) -> str | None:
     Returns None if the name is not known: for a recorded machine without a Node file, or if only the host name suggests
     a name. If the name can't be read because of an error, prints the error and returns None.
     """
-    given = node_name_of(selection, config)
+    given_name = node_name_of(selection, config)
     is_tested = any(test.key == "node_name" for resource in config.resources for test in resource.when)
-    if not is_tested or (selection.node_file is None and (given or selection.machine is not None)):
-        return given
+    if not is_tested:
+        return given_name
+    needs_no_credentials = given_name is not None or selection.machine is not None
+    if selection.node_file is None and needs_no_credentials:
+        return given_name
     try:
         return node_of(selection, config, host).identify()
     except NodeError as e:
         print_message(f"the Node's name is not known: {e}")
         return None
-
-
-def _row(name: str, reading: Reading, expected: int | None) -> tuple[str, ...]:
-    """The row for a reading, with the columns of _HEADER."""
-    reason = reading.warning if isinstance(reading, Quantity) else reading.reason
-    if is_below(reading, expected):
-        reason = f"{reason}; less than expected" if reason else "less than expected"
-    return name, reading_text(reading), "" if expected is None else str(expected), reason

@@ -16,6 +16,7 @@ from capacityd.config import load
 from capacityd.discovery.runner import probe
 from capacityd.host.kubelet import device_plugin_names
 from capacityd.model.errors import CapacitydError, UsageError
+from capacityd.model.host import Host
 from capacityd.model.node import ConditionReason
 from capacityd.model.plan import Plan
 from capacityd.model.reading import Quantity, Reading
@@ -25,25 +26,20 @@ from capacityd.schema.config import Config
 from capacityd.worker import metrics_file, runtime_files
 from capacityd.worker.selection import host_of, node_of
 
+_INSTEAD_OF_APPLY = (
+    "`systemctl reload capacityd` lets it use the configuration at once; `capacityd plan` shows what would be written"
+)
+_INSTEAD_OF_WITHDRAW = "`capacityd withdraw --dry-run` shows what would be removed"
+
 
 def plan(options: Options) -> int:
     """Prints what apply would do. Returns exit status 4 if something keeps a resource from being published."""
-    config, outcome = _publish(options, writes=False)
-    if options.patch:
-        print_patch(outcome.plan)
-    elif options.json:
-        print_json(plan_as_dict(outcome.plan))
-    else:
-        print_plan(outcome.plan, _units(config))
-    return _exit_status(options, outcome.plan)
+    return _publish(options, writes=False)
 
 
 def apply(options: Options) -> int:
     """Writes the plan to the Node. Returns exit status 4 if something keeps a resource from being published."""
-    config, outcome = _publish(options, writes=True)
-    _log(options, outcome)
-    _print(options, outcome, config)
-    return _exit_status(options, outcome.plan)
+    return _publish(options, writes=True)
 
 
 def withdraw(options: Options) -> int:
@@ -52,79 +48,87 @@ def withdraw(options: Options) -> int:
     writes = not options.dry_run
     refuse_combinations(options, writes=writes)
     if writes:
-        _refuse_beside_service(options, "", "`capacityd withdraw --dry-run` shows what would be removed")
+        _refuse_beside_service(options, _INSTEAD_OF_WITHDRAW)
     host = host_of(options.selection)
     config = load(options.selection.config).config  # withdraw works with errors in the configuration
-    outcome = _run(
-        Pass(
-            node_of(options.selection, config, host),
-            read_machine=lambda _name: {},
-            inputs_of=lambda _readings: Inputs(now=time.time(), is_withdrawal=True),
-            device_plugins=partial(device_plugin_names, host),
-            writes=writes,
-        )
+    withdrawal = Pass(
+        node_of(options.selection, config, host),
+        read_machine=lambda _name: {},
+        inputs_of=lambda _readings: Inputs(now=time.time(), is_withdrawal=True),
+        device_plugins=partial(device_plugin_names, host),
+        writes=writes,
     )
-    _log(options, outcome)
-    _print(options, outcome, config)
+    outcome = _run(withdrawal, options)
+    _print(outcome, config, options)
     if writes and options.selection.node_file is None:
-        runtime_files.remove_state(runtime_files.runtime_directory())  # so that `status` shows no withdrawn resources
-        if config.settings.textfile and (error := metrics_file.remove(config.settings.textfile)):
-            print_message(f"{error}: delete it")
-    stays = [change for change in outcome.plan.changes if not change.action.writes and change.stored.capacity]
+        _remove_files_of_service(config)
+    remaining = [change for change in outcome.plan.changes if change.stored.capacity and not change.action.writes]
     if options.json:
-        for change in stays:
+        for change in remaining:
             print_message(f"{change.key} stays: {change.reason}")
-    return 4 if stays else 0
+    return 4 if remaining else 0
 
 
-def _refuse_beside_service(options: Options, instead: str, alternative: str) -> None:
+def _remove_files_of_service(config: Config) -> None:
+    """Removes the service's files that show published resources. Prints why the metrics file could not be removed."""
+    runtime_files.remove_state(runtime_files.runtime_directory())  # `status` reads this file
+    if not config.settings.textfile:
+        return
+    if error := metrics_file.remove(config.settings.textfile):
+        print_message(f"{error}: delete it")
+
+
+def _refuse_beside_service(options: Options, alternative: str) -> None:
     """Raises UsageError if the service runs, because only one process may write the Node. Allows a Node in a file.
 
-    instead: other advice, which the message gives before the advice to stop the service. alternative: advice to use a
-    command that writes nothing.
+    alternative: what the user can do while the service runs.
     """
     if options.selection.node_file is not None:
         return
     service = runtime_files.running(runtime_files.runtime_directory())
     if service is not None:
         raise UsageError(
-            f"the service is running (PID {service.pid or '?'}), and writes the Node itself: `{instead}systemctl stop "
+            f"the service is running (PID {service.pid or '?'}), and writes the Node itself: `systemctl stop "
             f"capacityd` ends it; {alternative}"
         )
 
 
-def _publish(options: Options, *, writes: bool) -> tuple[Config, Outcome]:
-    """Reads the machine, prints warnings, and runs a pass. writes: whether the plan is written to the Node."""
+def _publish(options: Options, *, writes: bool) -> int:
+    """Reads the machine, runs a pass, and prints its plan. Returns the exit status. writes: whether the pass writes the
+    plan to the Node."""
     host = host_of(options.selection)
     config = config_of(options.selection)
     if config.settings.observe and writes:
         raise UsageError("[kubernetes] observe = true forbids writes; `capacityd plan` shows the changes")
     refuse_combinations(options, writes=writes)
     if writes:
-        reload_instead = "systemctl reload capacityd` lets it use the configuration at once, and `"
-        _refuse_beside_service(options, reload_instead, "`capacityd plan` shows what would be written")
-
-    def read_machine(node_name: str | None) -> Mapping[str, Reading]:
-        readings = probe(config, host, node_name)
-        for name, reading in readings.items():
-            if isinstance(reading, Quantity) and reading.warning:
-                print_message(f"{name}: {reading.warning}")
-        return readings
-
-    outcome = _run(
-        Pass(
-            node_of(options.selection, config, host),
-            read_machine=read_machine,
-            inputs_of=lambda readings: Inputs(config, readings, now=time.time()),
-            device_plugins=partial(device_plugin_names, host),
-            writes=writes,
-        )
+        _refuse_beside_service(options, _INSTEAD_OF_APPLY)
+    publication = Pass(
+        node_of(options.selection, config, host),
+        read_machine=partial(_read_machine, config, host),
+        inputs_of=lambda readings: Inputs(config, readings, now=time.time()),
+        device_plugins=partial(device_plugin_names, host),
+        writes=writes,
     )
-    return config, outcome
+    outcome = _run(publication, options)
+    if options.patch:
+        print_patch(outcome.plan)
+    else:
+        _print(outcome, config, options)
+    return _exit_status(outcome.plan, options)
 
 
-def _run(one_pass: Pass) -> Outcome:
-    """Runs a pass, and prints its warnings. Raises NodeError if it fails."""
+def _read_machine(config: Config, host: Host, node_name: str | None) -> Mapping[str, Reading]:
+    """Reads all resources, and prints the warnings of their readings."""
+    readings = probe(config, host, node_name)
+    for name, reading in readings.items():
+        if isinstance(reading, Quantity) and reading.warning:
+            print_message(f"{name}: {reading.warning}")
+    return readings
+
+
+def _run(one_pass: Pass, options: Options) -> Outcome:
+    """Runs a pass, prints its warnings, and writes what it has changed to the journal. Raises NodeError if it fails."""
     end = one_pass.run()
     if end.error is not None:
         raise end.error
@@ -133,15 +137,29 @@ def _run(one_pass: Pass) -> Outcome:
         raise CapacitydError("the pass has sent nothing")
     for warning in end.outcome.warnings:
         print_message(warning)
+    if end.outcome.is_written and options.selection.node_file is None:
+        _log(end.outcome, options.command)
     return end.outcome
 
 
-def _units(config: Config) -> dict[str, str]:
-    """Resource name -> unit of its numbers."""
-    return {resource.name: resource.unit for resource in config.resources if resource.unit}
+def _log(outcome: Outcome, command: str) -> None:
+    """Writes to the journal what a command has changed, and the user who ran the command or called sudo."""
+    with suppress(ImportError):  # without systemd's library, the command works without the journal
+        from capacityd.worker import journal
+
+        user = os.environ.get("SUDO_USER") or f"uid {os.getuid()}"
+        journal.send_to_journal(journal.command_entries(outcome, command, user))
 
 
-def _exit_status(options: Options, plan: Plan) -> int:
+def _print(outcome: Outcome, config: Config, options: Options) -> None:
+    if options.json:
+        print_json(plan_as_dict(outcome.plan) | {"applied": outcome.is_written})
+        return
+    units = {resource.name: resource.unit for resource in config.resources if resource.unit}
+    print_plan(outcome.plan, units, applied=outcome.is_written)
+
+
+def _exit_status(plan: Plan, options: Options) -> int:
     """4 if something keeps a resource from being published, otherwise 0. A resource below `expect` is published, too.
 
     Prints what is wrong to standard error, unless the table on standard output shows it.
@@ -151,21 +169,3 @@ def _exit_status(options: Options, plan: Plan) -> int:
         for trouble in troubles:
             print_message(trouble.summary)
     return 4 if any(trouble.reason is not ConditionReason.BELOW_EXPECTED for trouble in troubles) else 0
-
-
-def _log(options: Options, outcome: Outcome) -> None:
-    """Writes to the journal what a command has changed, and the user who ran the command or called sudo."""
-    if options.selection.node_file is not None:
-        return
-    with suppress(ImportError):  # without systemd's library, the command works without the journal
-        from capacityd.worker import journal
-
-        user = os.environ.get("SUDO_USER") or f"uid {os.getuid()}"
-        journal.send_to_journal(journal.command_entries(outcome, options.command, user))
-
-
-def _print(options: Options, outcome: Outcome, config: Config) -> None:
-    if options.json:
-        print_json(plan_as_dict(outcome.plan) | {"applied": outcome.is_written})
-    else:
-        print_plan(outcome.plan, _units(config), applied=outcome.is_written)

@@ -6,7 +6,6 @@ import gzip
 import json
 import os
 import sys
-from collections.abc import Iterator
 
 from capacityd.cli.options import Options
 from capacityd.cli.output.terminal import listed, print_message
@@ -24,7 +23,8 @@ from capacityd.schema.device import DeviceDetector
 
 _NO_VALUE = ("ENODATA", "EINVAL", "EOPNOTSUPP", "ENODEV")
 """Errors of reading a file whose value is missing or too long."""
-_MAX_PATHS = 5  # number of paths to list in a message
+_MAX_PATHS = 5
+"""Number of paths to list in a message."""
 
 
 def record(options: Options) -> int:
@@ -37,17 +37,16 @@ def record(options: Options) -> int:
             raise UsageError(f"{options.file} is not a regular file; - is standard output")
         if not options.force:
             raise UsageError(f"{options.file} exists; choose another name, or replace it with --force")
-    unreadable: dict[str, list[str]] = {}  # empty for a copy: the paths were listed when the original was recorded
     host: Host
     if options.selection.machine is None:
         host = LiveHost()
-        attributes = {name for detector in _device_detectors() for name in detector.attributes}
-        recording = Recorder(host, attributes).run()
+        recording = Recorder(host, _attributes()).run()
         unreadable = _unreadable(recording)
     else:
         recording = read_recording(options.selection.machine)
         host = RecordedHost(recording)
-    if not (options.keep_serials or recording.get("redacted")):
+        unreadable = {}  # the paths were listed when the original was recorded
+    if not options.keep_serials and not recording.get("redacted"):
         # No recorded file contains the machine id, but other texts may. without_identifiers() also sets "redacted".
         recording = without_identifiers(recording, [machine_id(host)])
     size = _write(options.file, recording)
@@ -55,27 +54,30 @@ def record(options: Options) -> int:
         hint = "; root may read them" if error == "EACCES" and os.geteuid() != 0 else ""
         print_message(f"could not be read ({error}{hint}): {listed(paths, most=_MAX_PATHS)}")
     if options.file != "-":
-        _report(options.file, recording, size=size)
+        _report(options.file, recording, size)
     return 0
 
 
 def _report(file: str, recording: Recording, size: int) -> None:
     """Prints what the file contains. size: in bytes."""
     private = "" if "redacted" in recording else "; it contains serial numbers, addresses and names"
-    counts = f"{len(recording.get('files', {}))} files, {_devices(recording)} devices"
+    counts = f"{len(recording.get('files', {}))} files, {_number_of_devices(recording)} devices"
     print_message(f"{file}: {counts}, {size} bytes{private}")
 
 
-def _devices(recording: Recording) -> int:
+def _number_of_devices(recording: Recording) -> int:
     """The number of recorded devices. Each device has a link to its subsystem, even a device unknown to udev."""
     links = recording.get("links", {})
     return len([path for path in links if path.startswith("/sys/devices/") and path.endswith("/subsystem")])
 
 
-def _device_detectors() -> Iterator[DeviceDetector]:
+def _attributes() -> set[str]:
+    """The names of the files that detectors read in their devices' folders."""
+    attributes: set[str] = set()
     for detector in map(load_detector, detector_names()):
         if isinstance(detector, DeviceDetector):
-            yield detector
+            attributes.update(detector.attributes)
+    return attributes
 
 
 def _unreadable(recording: Recording) -> dict[str, list[str]]:

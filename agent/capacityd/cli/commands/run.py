@@ -11,6 +11,7 @@ from capacityd.cli.options import Options, refuse_combinations
 from capacityd.linux.atomic_file import write_error
 from capacityd.model.codec import encode
 from capacityd.model.errors import CapacitydError
+from capacityd.model.modules import require_service_modules
 from capacityd.model.options import Selection
 from capacityd.worker import runtime_files
 
@@ -22,6 +23,7 @@ _ROOT = os.path.abspath(f"{__file__}/../../../..")  # the folder with the packag
 
 def run(options: Options) -> int:
     """Executes the service as a new program, so that the command line's modules use no memory. Does not return."""
+    require_service_modules()
     refuse_combinations(options, writes=True)  # otherwise every worker would fail
     directory = runtime_files.runtime_directory()
     if service := runtime_files.running(directory):

@@ -34,9 +34,10 @@ class DeviceListing:
     @property
     def flaws(self) -> tuple[str, ...]:
         """Why devices may be missing, and which entries may not count as devices; empty for a complete listing."""
+        flaws = [self.error] if self.error else []
         devices = [entry.device for entry in self.entries]
-        uncertain = [f"{device.name}: {device.uncertain_because}" for device in devices if device.uncertain_because]
-        return (self.error, *uncertain) if self.error else tuple(uncertain)
+        flaws += [f"{device.name}: {device.uncertain_because}" for device in devices if device.uncertain_because]
+        return tuple(flaws)
 
 
 def listing_of(detector: DeviceDetector, found: FoundDevices) -> DeviceListing:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -11,7 +10,7 @@ from functools import partial
 
 from capacityd.discovery.child import MAX_BUSY, Child, start_child, wait_for_any
 from capacityd.discovery.reader import value_of
-from capacityd.model.errors import AmbiguousValue, HostError
+from capacityd.model.errors import HostError
 from capacityd.model.host import Host, resolve_link
 from capacityd.model.reading import Unknown
 from capacityd.schema.config import Resource
@@ -20,19 +19,6 @@ from capacityd.schema.matchers import Value, is_missing
 
 _VENDOR_PROPERTY = "ID_VENDOR_FROM_DATABASE"  # set by udev, see hwdb(7)
 _MODEL_PROPERTY = "ID_MODEL_FROM_DATABASE"
-_COMPANY_SUFFIX = re.compile(
-    r",? +(inc|corp|corporation|co|company|ltd|limited|gmbh|ag|llc|s\.?a|b\.?v|int'?l)\b\.?,?$", re.I
-)
-_NO_VENDORS = ("ATA",)  # what the kernel's libata reports instead of the vendor of a SATA disk
-
-
-@dataclass(frozen=True, slots=True)
-class Unread:
-    """A value that could not be read."""
-
-    reason: str
-    possible: tuple[str, ...] = ()
-    """The possible values; empty if any value is possible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +29,8 @@ class FoundDevice:
     path: str
     values: Mapping[str, Value]
     """Key -> value, without the keys that the device lacks."""
-    unread: Mapping[str, Unread]
-    """The keys whose values could not be read."""
+    unread: Mapping[str, str]
+    """Each key whose value could not be read -> why."""
     uncertain_because: str
     """Why the device may not count: it has disappeared, or may be another path to a listed device. "" if it counts."""
     vendor: str
@@ -55,7 +41,9 @@ class FoundDevice:
     @property
     def title(self) -> str:
         """Vendor and model, or only the model if it begins with the vendor's name. "" if both are unknown."""
-        if self.vendor and self.model.lower().startswith(self.vendor.partition(" ")[0].lower()):
+        vendors_first_word = self.vendor.partition(" ")[0].rstrip(",")
+        model_names_vendor = self.model.lower().startswith(vendors_first_word.lower())
+        if self.vendor and model_names_vendor:
             return self.model
         return f"{self.vendor} {self.model}".strip()
 
@@ -65,11 +53,9 @@ class FoundDevice:
 
     def read(self, key: str) -> Value:
         """The value; None if the device lacks the key. Raises HostError if the value could not be read."""
-        if key not in self.unread:
-            return self.values.get(key)
-        unread = self.unread[key]
-        error = HostError(unread.reason)
-        raise AmbiguousValue(error, unread.possible) if unread.possible else error
+        if key in self.unread:
+            raise HostError(self.unread[key])
+        return self.values.get(key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +69,8 @@ class FoundDevices:
 
 def find_all(host: Host, detectors: Sequence[DeviceDetector]) -> dict[str, FoundDevices]:
     """Name of each detector -> its devices. If a detector does not end in time, it has an error and no devices."""
-    running: dict[int, Child] = {}  # file descriptor of the child's pipe -> child, as wait_for_any() requires
     found: dict[str, FoundDevices] = {}
+    running: dict[int, Child] = {}  # file descriptor of the child's pipe -> child, as wait_for_any() requires
     # A child that is blocked for some seconds is killed. After MAX_BUSY, a child is killed even if it is busy.
     busy_until = time.monotonic() + MAX_BUSY
     try:
@@ -126,14 +112,13 @@ def find(host: Host, detector: DeviceDetector) -> FoundDevices:
 
 def _read_device(host: Host, detector: DeviceDetector, device: Device) -> FoundDevice:
     values: dict[str, Value] = {}
-    unread: dict[str, Unread] = {}
+    unread: dict[str, str] = {}
     lacking: list[str] = []  # keys without a value
     for key in detector.keys:
         try:
             value = value_of(host, detector, device, key)
         except HostError as e:
-            possible = e.possible if isinstance(e, AmbiguousValue) else ()
-            unread[key] = Unread(str(e), possible)
+            unread[key] = str(e)
             continue
         if is_missing(value):  # None or empty; False and 0 are values
             lacking.append(key)
@@ -143,7 +128,7 @@ def _read_device(host: Host, detector: DeviceDetector, device: Device) -> FoundD
     # A device that disappears while it is read looks as if it lacked keys.
     if lacking and (gone := _why_gone(host, device)):
         uncertain_because = gone
-        unread |= dict.fromkeys(lacking, Unread(gone))
+        unread |= dict.fromkeys(lacking, gone)
     vendor, model = _names(host, detector, device, values)
     return FoundDevice(
         name=device.name,
@@ -166,29 +151,16 @@ def _why_gone(host: Host, device: Device) -> str:
 
 def _names(host: Host, detector: DeviceDetector, device: Device, values: Mapping[str, Value]) -> tuple[str, str]:
     """Vendor and model from udev's hardware database, hwdb(7), or else from the device itself; "" if unknown."""
-    own_vendor = _name_in(values, detector.vendor_name_key)
-    own_model = _name_in(values, detector.model_name_key)
-    if not own_model:
-        # The vendor replaces the missing model: starter.py names a resource after the model.
-        own_vendor, own_model = "", own_vendor
-    known: Mapping[str, str] = {}
+    in_database: Mapping[str, str] = {}
     if "vendor" in detector.model_keys:
         with suppress(HostError):  # udev does not know the device (yet)
-            known = host.properties(device.path)
-    vendor = _without_suffixes(known.get(_VENDOR_PROPERTY, ""))
-    return vendor or own_vendor, known.get(_MODEL_PROPERTY) or own_model
+            in_database = host.properties(device.path)
+    vendor = in_database.get(_VENDOR_PROPERTY) or _text_in(values, detector.vendor_name_key)
+    model = in_database.get(_MODEL_PROPERTY) or _text_in(values, detector.model_name_key)
+    return vendor, model
 
 
-def _name_in(values: Mapping[str, Value], key: str | None) -> str:
-    """The value of the detector's key for the vendor or model; "" if there is no such key or value."""
-    name = values.get(key) if key is not None else None
-    return name if isinstance(name, str) and name not in _NO_VENDORS else ""
-
-
-def _without_suffixes(vendor: str) -> str:
-    """Removes suffixes such as "Co., Ltd", but never the whole name."""
-    while True:
-        shorter = _COMPANY_SUFFIX.sub("", vendor)
-        if shorter in (vendor, ""):
-            return vendor
-        vendor = shorter
+def _text_in(values: Mapping[str, Value], key: str | None) -> str:
+    """The text of a key; "" if there is no such key or text."""
+    text = None if key is None else values.get(key)
+    return text if isinstance(text, str) else ""

@@ -18,16 +18,19 @@ from capacityd.schema.device import DeviceDetector
 from capacityd.schema.units import Dimension
 from capacityd.schema.value_types import Flag
 
-_DOMAIN = "example.com"  # of the resources' names; the user replaces it
-_MAX_NAMES = 8  # number of devices to list in a comment
-_MAX_RESOURCE_NAME = 48  # characters after the domain; Kubernetes' limit is 63
-# Dimension of a measure -> unit to suggest, and the number of base units (bytes, bit/s, Hz) in it.
+_DOMAIN = "example.com"
+"""The domain of the resources' names, which the user replaces."""
+_MAX_NAMES = 8
+"""Number of devices to list in a comment."""
+_MAX_RESOURCE_NAME = 48
+"""Characters after the domain. Kubernetes' limit is 63."""
 _UNITS: Mapping[Dimension, tuple[str, int]] = {
     "size": ("GiB", 1024**3),
     "speed": ("Mbit/s", 10**6),
     "frequency": ("MHz", 10**6),
     "number": ("", 1),
 }
+"""Dimension of a measure -> unit to suggest, and the number of base units (bytes, bit/s, Hz) in it."""
 _HEAD = """\
 # Starter configuration for {host}. Delete the resources that no pod should request, rename the others,
 # and replace example.com by a domain of yours. Check the result before you use it:
@@ -42,47 +45,34 @@ def starter_configuration(hostname: str, listings: Iterable[DeviceListing]) -> s
     parts = [_HEAD.format(host=hostname)]
     used_names: set[str] = set()
     for listing in listings:
-        detector = listing.detector
-        parts.append(f"\n# {detector.name}: {detector.about}\n")
-        parts += _left_out(listing)
-        parts += [f"\n{_resource(listing, first, used_names)}" for first in _suggested_kinds(listing)]
+        parts.append(f"\n# {listing.detector.name}: {listing.detector.about}\n")
+        if listing.error:
+            parts.append(f"# not all devices could be listed: {listing.error}\n")
+        elif not listing.entries:
+            parts.append("# this machine has none\n")
+        suggested: dict[str, DeviceEntry] = {}  # the TOML of each suggested kind -> the first device
+        left_out: dict[str, list[str]] = {}  # reason -> names of the devices that are not suggested
+        for entry in listing.entries:
+            if reason := _why_left_out(listing.detector, entry):
+                left_out.setdefault(reason, []).append(entry.device.name)
+            else:
+                suggested.setdefault(entry.kind_selector.toml, entry)
+        for reason, names in left_out.items():
+            parts.append(f"# left out because {reason}: {listed(names, most=_MAX_NAMES)}\n")
+        parts += [f"\n{_resource(listing, first, used_names)}" for first in suggested.values()]
     return "".join(parts)
 
 
-def _suggested_kinds(listing: DeviceListing) -> list[DeviceEntry]:
-    """The first suggested device of each kind. It passes, or may pass, the tests in detector.suggested_only_if."""
-    suggestion_tests = key_matchers(listing.detector, listing.detector.suggested_only_if)
-    first_of_kind: dict[str, DeviceEntry] = {}
-    for entry in listing.entries:
-        # None: it is unknown whether the device passes. _resource() comments such a suggestion out.
-        may_pass = match_tests(suggestion_tests, entry.device).matches in (True, None)
-        if entry.kind_selector.toml and may_pass:
-            first_of_kind.setdefault(entry.kind_selector.toml, entry)
-    return [*first_of_kind.values()]
-
-
-def _left_out(listing: DeviceListing) -> Iterable[str]:
-    """Yields comments about the devices that are not suggested, grouped by reason."""
-    detector, entries = listing.detector, listing.entries
-    if listing.error:
-        yield f"# not all devices could be listed: {listing.error}\n"
-    elif not entries:
-        yield "# this machine has none\n"
-    names_by_reason: dict[str, list[str]] = {}
-    suggestion_tests = key_matchers(detector, detector.suggested_only_if)
-    for entry in entries:
-        result = match_tests(suggestion_tests, entry.device)
-        if result.matches is False:
-            test, _value = result.mismatches[0]  # match_tests() stops at the first test that fails
-            reason = f"because of {test.key}"
-        elif not entry.kind_selector.toml:
-            # No test and no default has failed, so the TOML is missing because a value is unknown.
-            reason = f"because a value is unknown ({entry.kind_selector.reason})"
-        else:
-            continue  # the device's kind is suggested
-        names_by_reason.setdefault(reason, []).append(entry.device.name)
-    for reason, names in names_by_reason.items():
-        yield f"# left out {reason}: {listed(names, most=_MAX_NAMES)}\n"
+def _why_left_out(detector: DeviceDetector, entry: DeviceEntry) -> str:
+    """Why the device is not suggested; "" if it passes, or may pass, the tests in detector.suggested_only_if."""
+    result = match_tests(key_matchers(detector, detector.suggested_only_if), entry.device)
+    if result.matches is False:
+        test, _value = result.mismatches[0]  # match_tests() stops at the first test that fails
+        return f"of {test.key}"
+    if not entry.kind_selector.toml:
+        # No test and no default has failed, so the TOML is missing because a value is unknown.
+        return f"a value is unknown ({entry.kind_selector.reason})"
+    return ""
 
 
 def _resource(listing: DeviceListing, first: DeviceEntry, used_names: set[str]) -> str:
@@ -90,17 +80,22 @@ def _resource(listing: DeviceListing, first: DeviceEntry, used_names: set[str]) 
 
     first: a device of the kind. used_names: the names of earlier resources, without the domain. Adds the new name.
     """
-    detector, entries = listing.detector, listing.entries
+    detector = listing.detector
     # Each resource tests these flags, because they may exclude one device of a kind, such as the system's disk.
     flags = {
         key: value for key, value in detector.suggested_only_if.items() if isinstance(detector.keys[key].kind, Flag)
     }
     table = {**first.kind_selector.table, **flags}
     tests = key_matchers(detector, table)
-    results = [(entry, match_tests(tests, entry.device)) for entry in entries]
-    unknown = [f"{entry.device.name}: {result.reason}" for entry, result in results if result.matches is None]
-    unknown_because = unknown[0] if unknown else listing.error
-    devices = [entry.device for entry, result in results if result.matches] or [first.device]
+    devices = []
+    unknown_because = listing.error
+    for entry in listing.entries:
+        result = match_tests(tests, entry.device)
+        if result.matches:
+            devices.append(entry.device)
+        elif result.matches is None:
+            unknown_because = unknown_because or f"{entry.device.name}: {result.reason}"
+    devices = devices or [first.device]
     name = _resource_name(detector, devices[0], used_names)
     used_names.add(name)
     lines = [
@@ -122,30 +117,30 @@ def _resource(listing: DeviceListing, first: DeviceEntry, used_names: set[str]) 
 
 def _totals(detector: DeviceDetector, devices: Sequence[FoundDevice]) -> Iterable[tuple[str, str, int]]:
     """Yields key, unit and total of the first measure in each dimension that all these devices report."""
-    for dimension, (unit, factor) in _UNITS.items():
-        keys = [key for key, measure in detector.measures.items() if measure.dimension == dimension]
-        reported = [key for key in keys if all(device.get(key) for device in devices)]
-        if not reported:
-            continue
-        key = reported[0]
+    used_dimensions: set[Dimension] = set()
+    for key, measure in detector.measures.items():
         values = [device.get(key) for device in devices]
-        total = sum(value for value in values if isinstance(value, int)) // factor
+        if not all(values) or measure.dimension in used_dimensions:
+            continue
+        used_dimensions.add(measure.dimension)
+        unit, base_units = _UNITS[measure.dimension]
+        total = sum(value for value in values if isinstance(value, int)) // base_units
         if total:  # a quantity of less than one unit is useless
             yield key, unit, total
 
 
-def _resource_name(detector: DeviceDetector, device: FoundDevice, used: Collection[str]) -> str:
+def _resource_name(detector: DeviceDetector, device: FoundDevice, used_names: Collection[str]) -> str:
     """An unused name for a resource of such devices, without the domain: usb-security-key, for example."""
-    model = re.sub(r"[([].*?[)\]]", " ", device.model)  # without texts in brackets
+    model = re.sub(r"[([].*?[)\]]", " ", device.model or device.vendor)  # without texts in brackets
     if not model.strip():
         ids = [device.get(key) for key in detector.model_keys]
         model = "-".join(str(value) for value in ids if value)
     words = re.findall("[a-z0-9]+", f"{detector.name} {model}".lower())
     lines = textwrap.wrap(" ".join(words), _MAX_RESOURCE_NAME, break_long_words=False)  # breaks between words
     name = lines[0].replace(" ", "-")
-    unused = name
+    unused_name = name
     number = 1
-    while unused in used:
+    while unused_name in used_names:
         number += 1
-        unused = f"{name}-{number}"
-    return unused
+        unused_name = f"{name}-{number}"
+    return unused_name

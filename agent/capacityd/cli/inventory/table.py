@@ -1,19 +1,17 @@
 """Prints the devices of a detector: a table, built from the detector's declaration, and the TOML for each device.
 
 The table has a column for each measure, and for each key that identifies a model (model_keys). Other text keys get a
-column unless all devices have the same value. All flags share the column IS. The title (vendor and model) is the last
-column, because only titles contain spaces.
+column if their values differ. All flags share the column IS. The title (vendor and model) is the last column, because
+only titles contain spaces.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from capacityd.cli.inventory.devices import DeviceEntry, DeviceListing
 from capacityd.cli.inventory.found import FoundDevice
-from capacityd.cli.inventory.selectors import TomlSelector
 from capacityd.cli.output.terminal import print_line, print_table
 from capacityd.schema.device import DeviceDetector
 from capacityd.schema.matchers import Value
@@ -29,46 +27,27 @@ _SCALES: Mapping[Dimension, tuple[int, tuple[str, ...]]] = {
 """Dimension -> ratio of each unit to the previous unit, and the units."""
 
 
-def print_devices(listing: DeviceListing, limit: int | None) -> None:
-    """Prints a table, and below it the TOML for each device. limit: maximum number of devices of a kind, or None."""
+def print_devices(listing: DeviceListing) -> None:
+    """Prints a table, and below it the TOML for each device."""
     detector, entries = listing.detector, listing.entries
     print_line(f"{detector.name}: {_count(listing)}  ({detector.about})")
     if not entries:
         return
-    keys, common = _columns(detector, entries)
-    flags = _flags(detector, entries)
-    columns = [*(key.upper() for key in keys), *(["IS"] if flags else [])]
-    rows: list[tuple[str, ...]] = []
-    selectors: list[tuple[str, str]] = []  # TOML ("" if there is none), and a comment
-    # The TOML of a kind identifies the kind. All devices without such TOML ("") count as one kind.
-    total = Counter(entry.kind_selector.toml for entry in entries)
-    seen: Counter[str] = Counter()  # number of devices of each kind so far
+    columns = [key for key in detector.keys if _has_column(detector, key, entries)]
+    has_flags = any(_flags(detector, entry.device) for entry in entries)
+    header = [detector.name, *columns, *(["is"] if has_flags else []), "name"]
+    rows = []
     for entry in entries:
-        kind_toml = entry.kind_selector.toml
-        title = entry.device.title
-        seen[kind_toml] += 1
-        is_first = seen[kind_toml] == 1
-        if is_first and _matches_several(entry.kind_selector):
-            title_after_comma = f", {title}" if title else ""
-            selectors.append((kind_toml, f"all {entry.kind_selector.count}{title_after_comma}"))
-        if limit is None or seen[kind_toml] <= limit:
-            cells = [_cell(detector.keys[key].kind, entry.device, key) for key in keys]
-            if flags:
-                cells.append(flags[entry.device.path])
-            rows.append((entry.device.name, *cells, title))
-            selectors.append(_selector_of_device(entry))
-        elif seen[kind_toml] == total[kind_toml]:  # the last device of the kind
-            more = f"{total[kind_toml] - limit} more of these: capacityd devices {detector.name}"
-            rows.append(("…", *[""] * len(columns), more))
-    print_table(rows, (detector.name.upper(), *columns, "NAME"))
-    if common:
-        print_line(f"all: {', '.join(common)}")
+        device = entry.device
+        cells = [_cell(detector.keys[key].kind, device, key) for key in columns]
+        if has_flags:
+            cells.append(_flags(detector, device))
+        rows.append((device.name, *cells, device.title))
+    print_table(rows, [name.upper() for name in header])
     for key, reason in _unread(entries).items():
         print_line(f"?: could not be read: {key}: {reason}")
     print_line()
-    longest = max(len(toml) for toml, _ in selectors)
-    for toml, comment in selectors:
-        print_line(f"{toml:<{longest}}  # {comment}" if toml else f"# {comment}")
+    _print_selectors(entries)
     print_line()
 
 
@@ -79,70 +58,39 @@ def _count(listing: DeviceListing) -> str:
     return str(number) if number else "none"
 
 
-def _matches_several(selector: TomlSelector) -> bool:
-    """Whether the selector is known to match more than one device."""
-    return bool(selector.toml) and selector.count is not None and selector.count > 1
+def _has_column(detector: DeviceDetector, key: str, entries: Sequence[DeviceEntry]) -> bool:
+    """Whether the table has a column for a key of the detector."""
+    kind = detector.keys[key].kind
+    if key in (detector.vendor_name_key, detector.model_name_key) or isinstance(kind, Flag):
+        return False  # in the columns NAME and IS
+    values = {entry.device.get(key) for entry in entries}
+    is_unread = any(key in entry.device.unread for entry in entries)
+    if not any(values) and not is_unread:
+        return False  # no device has the key, or the measure is 0 on all devices
+    if key in detector.model_keys or isinstance(kind, Amount):
+        return True
+    if key in detector.identifying_keys or isinstance(kind, HexId):
+        return False  # the TOML below the table contains the key if needed
+    return is_unread or len(values) > 1
 
 
-def _selector_of_device(entry: DeviceEntry) -> tuple[str, str]:
-    """The TOML that matches the device, and a comment. If the TOML is "", the comment says why."""
-    name = entry.device.name
-    selector = entry.unique_selector
-    if not selector.toml:
-        return "", f"{name} cannot be matched: {selector.reason}"
-    others = "" if selector.count == 1 else "; it is unknown whether it also matches others"
-    return selector.toml, f"{name}{others}"
-
-
-def _unread(entries: Sequence[DeviceEntry]) -> dict[str, str]:
-    """Each unreadable key -> the first reason."""
-    reasons: dict[str, str] = {}
-    for entry in entries:
-        for key, unread in entry.device.unread.items():
-            reasons.setdefault(key, unread.reason)
-    return reasons
-
-
-def _flags(detector: DeviceDetector, entries: Sequence[DeviceEntry]) -> dict[str, str]:
-    """A device's path -> the names of its true flags, and of unknown flags with "?". Empty if no device has any."""
-    flag_keys = [name for name, key in detector.keys.items() if isinstance(key.kind, Flag)]
-    flags = {}
-    for device in (entry.device for entry in entries):
-        names = []
-        for key in flag_keys:
-            if key in device.unread:
-                names.append(f"{key}?")
-            elif device.get(key) is True:
-                names.append(key)
-        flags[device.path] = ",".join(names)
-    return flags if any(flags.values()) else {}
-
-
-def _columns(detector: DeviceDetector, entries: Sequence[DeviceEntry]) -> tuple[list[str], list[str]]:
-    """The keys that get a column, and a text "KEY VALUE" for each key with the same value on all devices."""
-    columns: list[str] = []
-    common: list[str] = []
+def _flags(detector: DeviceDetector, device: FoundDevice) -> str:
+    """The names of the device's true flags, and of its unknown flags with "?"."""
+    names = []
     for key, declared in detector.keys.items():
-        kind = declared.kind
-        if key in (detector.vendor_name_key, detector.model_name_key) or isinstance(kind, Flag):
-            continue  # in the columns NAME and IS
-        values = {entry.device.get(key) for entry in entries}
-        unread = any(key in entry.device.unread for entry in entries)
-        if not any(values) and not unread:
-            continue  # no device has the key, or the measure is 0 on all devices
-        if key in detector.model_keys or isinstance(kind, Amount):
-            columns.append(key)
-        elif key in detector.identifying_keys or isinstance(kind, HexId):
-            continue  # the TOML below the table contains the key if needed
-        elif len(values) > 1 or unread or len(entries) == 1:  # a single device has no value in common with others
-            columns.append(key)
-        else:
-            common.append(f"{key} {_value_text(kind, values.pop())}")
-    return columns, common
+        if not isinstance(declared.kind, Flag):
+            continue
+        if key in device.unread:
+            names.append(f"{key}?")
+        elif device.get(key) is True:
+            names.append(key)
+    return ",".join(names)
 
 
 def _cell(kind: Kind, device: FoundDevice, key: str) -> str:
-    return "?" if key in device.unread else _value_text(kind, device.get(key))
+    if key in device.unread:
+        return "?"
+    return _value_text(kind, device.get(key))
 
 
 def _value_text(kind: Kind, value: Value) -> str:
@@ -151,6 +99,42 @@ def _value_text(kind: Kind, value: Value) -> str:
     if isinstance(kind, Amount) and isinstance(value, int):
         return readable(value, kind.dimension)
     return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def _unread(entries: Sequence[DeviceEntry]) -> dict[str, str]:
+    """Each unreadable key -> the first reason."""
+    reasons: dict[str, str] = {}
+    for entry in entries:
+        for key, reason in entry.device.unread.items():
+            reasons.setdefault(key, reason)
+    return reasons
+
+
+def _print_selectors(entries: Sequence[DeviceEntry]) -> None:
+    """Prints a line of TOML for each device, and before the first device of a kind a line for the kind."""
+    lines = list(_selector_lines(entries))
+    longest = max(len(toml) for toml, _ in lines)
+    for toml, comment in lines:
+        print_line(f"{toml:<{longest}}  # {comment}" if toml else f"# {comment}")
+
+
+def _selector_lines(entries: Sequence[DeviceEntry]) -> Iterator[tuple[str, str]]:
+    """Yields TOML and a comment for each kind with several devices, and for each device. The TOML is "" for a device
+    that no TOML matches, and the comment says why."""
+    printed_kinds: set[str] = set()
+    for entry in entries:
+        kind = entry.kind_selector
+        if kind.count is not None and kind.count > 1 and kind.toml not in printed_kinds:
+            printed_kinds.add(kind.toml)
+            title_after_comma = f", {entry.device.title}" if entry.device.title else ""
+            yield kind.toml, f"all {kind.count}{title_after_comma}"
+        unique = entry.unique_selector
+        if not unique.toml:
+            yield "", f"{entry.device.name} cannot be matched: {unique.reason}"
+        elif unique.count == 1:
+            yield unique.toml, entry.device.name
+        else:
+            yield unique.toml, f"{entry.device.name}; it is unknown whether it also matches others"
 
 
 def readable(value: int, dimension: Dimension) -> str:

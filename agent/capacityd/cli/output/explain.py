@@ -7,46 +7,38 @@ from collections.abc import Iterator, Sequence
 from capacityd.cli.output.terminal import listed, print_line, print_table
 from capacityd.config.hints import hints
 from capacityd.model.errors import Cause
-from capacityd.model.reading import (
-    Absent,
-    Contribution,
-    Quantity,
-    Reading,
-    Rejection,
-    Undetermined,
-    Unknown,
-    is_below,
-    reading_text,
-)
+from capacityd.model.reading import Contribution, Quantity, Reading, Unknown, is_below, reading_text
 from capacityd.schema.config import Resource
 
-_MAX_ROWS = 10  # if more devices have the same sign, each reason gets a row instead of each device
-_MAX_NAMES = 3  # number of devices to list in such a row
+_MAX_ROWS = 10
+"""If more devices have the same sign, each reason gets a row instead of each device."""
+_MAX_NAMES = 3
+"""Number of devices to list in the row of a reason."""
 _HANGING_ADVICE = "a device or its driver may hang: see dmesg; the service retries"
 _SLOW_PROGRAM_ADVICE = "run the program by hand; raise timeout if it is slow"
 _HANGING_CAUSES = (Cause.TIMEOUT, Cause.HANGING)
 
-_Row = tuple[str, str, str]  # sign ("+" counted, "?" unknown, "-" not counted), devices, reason
+
+def reason_text(reading: Reading, expected: int | None) -> str:
+    """The reason or the warning of a reading, and whether the quantity is less than expected; "" for none of these."""
+    reason = reading.warning if isinstance(reading, Quantity) else reading.reason
+    if not is_below(reading, expected):
+        return reason
+    below = f"less than the expected {expected}"
+    return f"{reason}; {below}" if reason else below
 
 
 def print_explanation(resource: Resource, reading: Reading) -> None:
     """Prints one reading, with its explanation if there is one."""
-    explanation = reading.explanation
-    unit = f" {resource.unit}" if resource.unit else ""
-    reason = reading.warning if isinstance(reading, Quantity) else reading.reason
-    if isinstance(reading, Absent) and explanation and explanation.when:
-        reason = "does not apply to this machine"  # _details() prints the failed tests
-    expected = f", expected {resource.expect}" if is_below(reading, resource.expect) else ""
+    reason = reason_text(reading, resource.expect)
     reason_in_brackets = f" ({reason})" if reason else ""
-    print_line(f"{resource.name}: {reading_text(reading)}{expected}{reason_in_brackets}")
+    print_line(f"{resource.name}: {reading_text(reading)}{reason_in_brackets}")
     print_table(_details(resource, reading), indent=2)
-    counted: Sequence[Contribution] = ()
-    if isinstance(reading, Quantity):
-        counted = reading.contributions
-    elif explanation:
-        counted = explanation.counted  # of an unknown resource: the devices that match for certain
-    undetermined = explanation.undetermined if explanation else ()
-    rows = [*_counted(counted, unit), *_undetermined(undetermined), *_rejected(reading.rejections)]
+    rows = [
+        *_rows("+", _counted(resource, reading)),
+        *_rows("?", _undetermined(reading)),
+        *_rows("-", [(rejection.device, rejection.reason) for rejection in reading.rejections]),
+    ]
     print_table(rows, indent=2, signs=True)
 
 
@@ -64,41 +56,50 @@ def _details(resource: Resource, reading: Reading) -> Iterator[tuple[str, str]]:
         yield "detail", explanation.detail
     for test in explanation.when:
         yield "when", str(test)  # with the machine's value
-    advice = [explanation.advice, *(undetermined.advice for undetermined in explanation.undetermined)]
-    for text in dict.fromkeys(filter(None, advice)):  # without duplicates
-        yield "advice", text
+    advice = [explanation.advice, *(device.advice for device in explanation.undetermined)]
+    for text in dict.fromkeys(advice):  # without duplicates
+        if text:
+            yield "advice", text
     for text in explanation.hints:
         yield "hint", text
 
 
-def _counted(contributions: Sequence[Contribution], unit: str) -> Iterator[_Row]:
-    """The rows of counted devices. unit: a space and the unit, or "" for a plain number."""
-    reasons = []
-    for counted in contributions:
-        parts = (f"{counted.amount}{unit}", counted.note, counted.detail)
-        reasons.append((counted.device, "  ".join(part for part in parts if part)))
-    yield from _rows("+", reasons)
+def _counted(resource: Resource, reading: Reading) -> list[tuple[str, str]]:
+    """Name of each device that counts, and how much it counts. If the resource is unknown: the devices that match."""
+    contributions: Sequence[Contribution] = ()
+    if isinstance(reading, Quantity):
+        contributions = reading.contributions
+    elif reading.explanation is not None:
+        contributions = reading.explanation.counted
+    counted = []
+    for contribution in contributions:
+        amount = f"{contribution.amount} {resource.unit}" if resource.unit else str(contribution.amount)
+        parts = (amount, contribution.note, contribution.detail)
+        counted.append((contribution.device, "  ".join(part for part in parts if part)))
+    return counted
 
 
-def _undetermined(undetermined: Sequence[Undetermined]) -> Iterator[_Row]:
-    """The rows of devices that may or may not count."""
-    reasons = [(item.device, "; ".join(part for part in (item.reason, item.detail) if part)) for item in undetermined]
-    yield from _rows("?", reasons)
+def _undetermined(reading: Reading) -> list[tuple[str, str]]:
+    """Name of each device that may or may not count, and why this is not known."""
+    undetermined = []
+    for device in reading.explanation.undetermined if reading.explanation else ():
+        reason = f"{device.reason}; {device.detail}" if device.detail else device.reason
+        undetermined.append((device.device, reason))
+    return undetermined
 
 
-def _rejected(rejections: Sequence[Rejection]) -> Iterator[_Row]:
-    yield from _rows("-", [(rejection.device, rejection.reason) for rejection in rejections])
+def _rows(sign: str, devices: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
+    """Yields a row for each device or, if there are many devices, for each reason. devices: pairs of name and reason.
 
-
-def _rows(sign: str, reasons: Sequence[tuple[str, str]]) -> Iterator[_Row]:
-    """A row for each device or, if there are many devices, for each reason. reasons: pairs of device and reason."""
-    if len(reasons) <= _MAX_ROWS:
-        for device, reason in reasons:
-            yield sign, device, reason
+    sign: "+" for devices that count, "?" for devices that may count, "-" for devices that do not count.
+    """
+    if len(devices) <= _MAX_ROWS:
+        for name, reason in devices:
+            yield sign, name, reason
         return
-    devices_by_reason: dict[str, list[str]] = {}
-    for device, reason in reasons:
-        devices_by_reason.setdefault(reason, []).append(device)
-    for reason, devices in devices_by_reason.items():
-        each = " each" if sign == "+" and len(devices) > 1 else ""
-        yield sign, listed(devices, most=_MAX_NAMES), f"{reason}{each}"
+    names_by_reason: dict[str, list[str]] = {}
+    for name, reason in devices:
+        names_by_reason.setdefault(reason, []).append(name)
+    for reason, names in names_by_reason.items():
+        each = " each" if sign == "+" and len(names) > 1 else ""
+        yield sign, listed(names, most=_MAX_NAMES), f"{reason}{each}"

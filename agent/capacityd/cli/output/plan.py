@@ -19,12 +19,11 @@ _SIGNS = {Action.REMOVE: "-", Action.KEEP: "=", Action.HOLD: "…", Action.REFUS
 def print_plan(plan: Plan, units: Mapping[str, str], *, applied: bool = False) -> None:
     """Prints the plan. units: resource name -> unit of its numbers. applied: whether the plan has been written."""
     print_line(f"Node {plan.node.name}")
-    rows = [_row(change, "" if change.key.is_label else units.get(change.key.name, "")) for change in plan.changes]
-    print_table(rows, _HEADER, signs=True)
+    print_table([_row(change, units) for change in plan.changes], _HEADER, signs=True)
     for trouble in plan.troubles:
         if trouble.reason is ConditionReason.BELOW_EXPECTED:
             print_line(f"{trouble.key}: {trouble.text}, less than expected", sign="<")
-    print_line(_summary(plan, applied=applied))
+    print_line(f"{_counts(plan, applied=applied)}; {_what_is_written(plan, applied=applied)}")
 
 
 def print_patch(plan: Plan) -> None:
@@ -41,9 +40,10 @@ def plan_as_dict(plan: Plan) -> dict[str, object]:
     return plan.as_dict() | {"patch": patch_document(plan.patch) if plan.patch else None}
 
 
-def _row(change: Change, unit: str) -> tuple[str, ...]:
-    """The row for a change, with the columns of _HEADER."""
+def _row(change: Change, units: Mapping[str, str]) -> tuple[str, ...]:
+    """The row for a change, with the columns of _HEADER. units: resource name -> unit of its numbers."""
     desired = "" if change.desired is None else str(change.desired)
+    unit = "" if change.key.is_label else units.get(change.key.name, "")
     reason = change.reason
     if change.action is Action.REFUSE:
         reason = f"refused: {reason}"
@@ -58,37 +58,28 @@ def _sign(change: Change) -> str:
     return _SIGNS[change.action]
 
 
-def _summary(plan: Plan, *, applied: bool) -> str:
-    """The last line: the number of changes of each kind, and what is written."""
-    unknown = {trouble.key for trouble in plan.troubles if trouble.reason is ConditionReason.UNKNOWN}
-    kept_unknown = [change for change in plan.changes if change.action is Action.KEEP and change.key in unknown]
+def _counts(plan: Plan, *, applied: bool) -> str:
+    """The number of keys for each action, such as "1 to set, 2 unchanged"."""
+    unknown_keys = {trouble.key for trouble in plan.troubles if trouble.reason is ConditionReason.UNKNOWN}
     count = Counter(change.action for change in plan.changes)
+    kept_keys = {change.key for change in plan.changes if change.action is Action.KEEP}
     numbers = {
         "set" if applied else "to set": count[Action.SET],
         "removed" if applied else "to remove": count[Action.REMOVE],
         "held back": count[Action.HOLD],
         "refused": count[Action.REFUSE],
         "denied": count[Action.DENY],
-        "unknown": len(kept_unknown),
-        "unchanged": count[Action.KEEP] - len(kept_unknown),
+        "unknown": len(kept_keys & unknown_keys),
+        "unchanged": len(kept_keys - unknown_keys),
     }
-    summary = ", ".join(f"{number} {result}" for result, number in numbers.items() if number) or "no resources"
-    if plan.written_changes:
-        return f"{summary}; {'written' if applied else 'nothing was written'}"
+    return ", ".join(f"{number} {what}" for what, number in numbers.items() if number) or "no resources"
+
+
+def _what_is_written(plan: Plan, *, applied: bool) -> str:
     if applied:
-        return f"{summary}; written: {_rest(plan) or 'what was denied'}"
+        return "written"
     if plan.patch is None:
-        return f"{summary}; nothing to write"
-    return f"{summary}; {_rest(plan)} to write; nothing was written"
-
-
-def _rest(plan: Plan) -> str:
-    """What a patch changes beside numbers."""
-    if plan.patch is None:
-        return ""
-    parts = []
-    if plan.patch.annotations:
-        parts.append("annotations")
-    if plan.patch.condition or plan.patch.removes_conditions:
-        parts.append("Node condition")
-    return " and ".join(parts)
+        return "nothing to write"
+    if plan.written_changes:
+        return "nothing was written"
+    return "only annotations or the condition to write; nothing was written"

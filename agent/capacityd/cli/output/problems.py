@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from capacityd.cli.output.status_report import ResourceRow, StatusProblem
+from capacityd.cli.output.status_report import StatusProblem
 from capacityd.linux.unit import UnitState
 from capacityd.model.errors import Cause
 from capacityd.model.messages import ServiceStatus
 from capacityd.model.node import ConditionReason
+from capacityd.model.reading import Unknown
 from capacityd.model.reasons import Activity
 from capacityd.model.text import duration_text
 from capacityd.worker.pass_state import PassStatus
@@ -29,19 +30,6 @@ _ADVICE = {
     "is kept: `systemctl stop capacityd`, then `capacityd withdraw`",
     ConditionReason.BELOW_EXPECTED: _EXPLAIN,
 }
-
-
-def stale_problems(stale_because: str) -> Iterator[StatusProblem]:
-    """Yields a problem if the service's files may be older than its state. stale_because: why, or ""."""
-    if stale_because:
-        yield StatusProblem(stale_because, "see `journalctl -u capacityd` for what the service has logged since")
-
-
-def not_running_problem(rows: Sequence[ResourceRow], unit: UnitState | None) -> StatusProblem:
-    """The problem that the service does not run. rows: of the last pass. unit: the systemd unit's state."""
-    is_published = any(row.published is not None for row in rows)
-    lacks = "updates what the last pass has published" if is_published else "publishes the resources of this machine"
-    return StatusProblem(f"nothing {lacks}", _start_advice(unit))
 
 
 def service_problems(service: ServiceStatus, last_pass: PassStatus, now: float) -> Iterator[StatusProblem]:
@@ -94,17 +82,18 @@ def node_problems(last_pass: PassStatus) -> Iterator[StatusProblem]:
             yield StatusProblem(trouble.text, "look for an admission policy or webhook that changes Nodes")
 
 
-def resource_problems(
-    last_pass: PassStatus, rows: Sequence[ResourceRow], last_service: ServiceStatus
-) -> Iterator[StatusProblem]:
+def resource_problems(last_pass: PassStatus, last_service: ServiceStatus) -> Iterator[StatusProblem]:
     """Yields a problem for each resource that is unknown or has another problem."""
     # While the previous configuration is active, the listed errors are errors of the rejected configuration.
     lists_active_errors = bool(last_service.configuration_errors) and not last_service.previous_active
-    for row in rows:
-        is_listed = row.cause is Cause.CONFIGURATION and lists_active_errors  # by configuration_problems()
-        if row.cause is not None and not is_listed:
-            advice = "" if row.cause is Cause.CONFIGURATION else _EXPLAIN
-            yield StatusProblem(f"{row.key}: unknown: {row.note}", advice)
+    for name, reading in last_pass.readings.items():
+        if not isinstance(reading, Unknown):
+            continue
+        is_configuration_error = reading.cause is Cause.CONFIGURATION
+        is_listed = is_configuration_error and lists_active_errors  # by configuration_problems()
+        if not is_listed:
+            advice = "" if is_configuration_error else _EXPLAIN
+            yield StatusProblem(f"{name}: unknown: {reading.reason}", advice)
     for trouble in last_pass.troubles:
         if trouble.key is not None and trouble.reason is not ConditionReason.UNKNOWN:
             yield StatusProblem(trouble.summary, _ADVICE.get(trouble.reason, ""))
@@ -119,17 +108,17 @@ def _next_attempt(service: ServiceStatus, now: float) -> str:
     return f"next attempt in {duration_text(service.next_reconcile - now)} or after an event"
 
 
-def _start_advice(unit: UnitState | None) -> str:
+def start_advice(unit: UnitState | None) -> str:
     """What to do if the service is not running. unit: the state of the systemd unit; None if there is no unit."""
     if unit is None:
         return _START_ADVICE.format("enable --now")
-    if unit.failing and not unit.signal and unit.exit_status >= _NOT_EXECUTED:
-        why = f"systemd cannot start it in its sandbox (exit status {unit.exit_status}, see systemd.exec(5))"
-        return f"{why}: `journalctl -u capacityd` says what this system lacks, `systemctl cat capacityd` what needs it"
     if unit.signal:
         return (
             f"it was killed by signal {unit.signal}, and systemd starts it again; `journalctl -u capacityd` may say why"
         )
+    if unit.failing and unit.exit_status >= _NOT_EXECUTED:
+        why = f"systemd cannot start it in its sandbox (exit status {unit.exit_status}, see systemd.exec(5))"
+        return f"{why}: `journalctl -u capacityd` says what this system lacks, `systemctl cat capacityd` what needs it"
     if unit.failing:
         why = f"it fails to start (exit status {unit.exit_status})"
         return f"{why}: see why with `journalctl -u capacityd`, then run `systemctl restart capacityd`"

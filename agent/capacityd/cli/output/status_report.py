@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from capacityd.model.codec import encode
 from capacityd.model.errors import Cause
 from capacityd.model.key import Key
+from capacityd.model.messages import NO_STATUS, ServiceStatus
 from capacityd.model.node import ConditionReason
-from capacityd.model.plan import Change, Trouble
-from capacityd.model.reading import Quantity, Unknown
-from capacityd.model.reasons import PassReason
-from capacityd.model.waits import Wait
+from capacityd.model.plan import Change
+from capacityd.model.reading import Quantity, Reading, Unknown
 from capacityd.worker.pass_state import PassStatus
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceRow:
-    """A resource or a label that is configured or published.
-
-    Times, here and below, are in seconds since the epoch.
-    """
+    """A resource or a label that is configured or published. The fields are those of `status --json`."""
 
     name: str
     kind: str
@@ -34,15 +31,13 @@ class ResourceRow:
     capacity: str | None
     """The number in capacity, or the label's value."""
     allocatable: str | None
-    """The number in allocatable; None for a label."""
-    held_until: float | None
-    """Until when a change is held back; None if no change is held back."""
+    """The number in allocatable, or the label's value."""
     cause: Cause | None
     """The cause of an unknown reading; otherwise None."""
     trouble: ConditionReason | None
     """What is wrong with the resource; None if nothing is wrong."""
-    note: str = ""
-    """What is wrong, why a change is held back, or the reason or warning of the reading; "" for none of these."""
+    note: str
+    """The reason or the warning of the reading, or what observe mode prevents; "" for none of these."""
 
     @property
     def key(self) -> Key:
@@ -60,100 +55,87 @@ class StatusProblem:
 
 @dataclass(frozen=True, slots=True)
 class StatusReport:
-    """The complete information of `status`. The fields are those of `status --json`."""
+    """What `status` shows."""
 
-    running: bool
-    """Whether the service runs."""
-    pid: int | None
-    """The service's process; None if the service does not run, or if the process is not known yet."""
+    service: ServiceStatus | None
+    """The status of the running service; None if the service does not run."""
     starts_at_boot: bool | None
     """Whether systemd starts the service at boot; None if unknown, or if systemd has not started the service."""
+    last_pass: PassStatus
+    """The result of the last pass. Its waits last until the next pass."""
+    resources: tuple[ResourceRow, ...]
     problems: tuple[StatusProblem, ...]
     """What is wrong, most urgent first."""
-    node: str | None
-    observe: bool
-    configuration: str | None
-    """The hash of the active configuration."""
-    reasons: tuple[PassReason, ...]
-    """The reasons of the last pass."""
-    pass_running: bool
-    """Whether a check or a pass is running, or about to run. If so, the problems are from an earlier check or pass."""
-    last_reconcile: float | None
-    """When the last pass completed; None if no pass has completed."""
-    next_reconcile: float | None
-    """When the next pass starts; None if unknown."""
-    last_read: float | None
-    """When a pass last read the Node; None if no pass has read it."""
-    last_write: float | None
-    """When the Node was last written; None if it was never written."""
-    watched_since: float | None
-    """Since when the Node is watched; None if it is not watched."""
-    resources: tuple[ResourceRow, ...]
-    troubles: tuple[Trouble, ...]
-    """What is wrong with the Node, most urgent first."""
-    waits: tuple[Wait, ...]
-    """The reasons for later passes, earliest first."""
 
     @property
     def has_pass(self) -> bool:
         """Whether a pass has completed, so that the report has its results."""
-        return self.last_reconcile is not None
+        return bool(self.last_pass.at)
+
+    def as_dict(self, *, now: float, uptime: float) -> dict[str, object]:
+        """The report for JSON output. now: in seconds since the epoch. uptime: the machine's, in seconds."""
+        service = self.service or NO_STATUS
+        last_pass = self.last_pass
+        # In the service's files, 0 means "no time" and "no process", and "" means "no text".
+        return {
+            "running": self.service is not None,
+            "pid": service.pid or None,
+            "starts_at_boot": self.starts_at_boot,
+            "problems": [encode(problem) for problem in self.problems],
+            "node": last_pass.node or None,
+            "observe": last_pass.observe,
+            "configuration": last_pass.configuration or None,
+            "reasons": [reason.value for reason in last_pass.reasons],
+            "pass_running": service.pass_running,
+            "last_reconcile": last_pass.at or None,
+            "next_reconcile": service.next_reconcile or None,
+            "last_read": last_pass.read_at,
+            "last_write": last_pass.written_at,
+            "watched_since": service.watched_since,
+            "resources": [encode(row) for row in self.resources],
+            "troubles": [trouble.as_dict() for trouble in last_pass.troubles],
+            "waits": [wait.as_dict(now=now, uptime=uptime) for wait in last_pass.waits],
+        }
 
 
-def resource_rows(last_pass: PassStatus, *, now: float, uptime: float) -> tuple[ResourceRow, ...]:
-    """A row for each key that the last pass has read or planned.
-
-    now: in seconds since the epoch. uptime: the machine's, in seconds.
-    """
+def resource_rows(last_pass: PassStatus) -> tuple[ResourceRow, ...]:
+    """A row for each key that the last pass has read or planned."""
     changes = {change.key: change for change in last_pass.changes}
-    troubles = {trouble.key: trouble for trouble in last_pass.troubles if trouble.key}
-    held = {wait.key: wait for wait in reversed(last_pass.waits) if wait.holds_change}  # the earliest wait of a key
-    rows = []
-    for key in sorted({*map(Key, last_pass.readings), *changes}):
-        row = _row(key, last_pass, changes.get(key), troubles.get(key))
-        if wait := held.get(key):
-            row = replace(row, held_until=wait.until_epoch(now=now, uptime=uptime))
-            if row.cause is None:  # why a reading is unknown is more important than a wait
-                row = replace(row, note=wait.text(uptime))
-        rows.append(row)
-    return tuple(rows)
+    most_urgent_last = reversed(last_pass.troubles)
+    troubles = {trouble.key: trouble.reason for trouble in most_urgent_last}
+    keys = {*map(Key, last_pass.readings), *changes}
+    return tuple(_row(key, last_pass, changes.get(key), troubles.get(key)) for key in sorted(keys))
 
 
-def _row(key: Key, last_pass: PassStatus, change: Change | None, trouble: Trouble | None) -> ResourceRow:
-    """The row for a key, without its wait. change: the key's change in the plan, or None without a plan."""
+def _row(key: Key, last_pass: PassStatus, change: Change | None, trouble: ConditionReason | None) -> ResourceRow:
+    """The row for a key. change: the key's change in the plan, or None without a plan."""
     reading = None if key.is_label else last_pass.readings.get(key.name)
-    if isinstance(reading, Quantity):
-        number: int | str | None = reading.value
-    elif reading is not None:
-        number = reading.outcome
-    else:
-        number = None if key.is_label else "unconfigured"
+    note = _reason(reading)
+    if change is not None and last_pass.observe and change.action.writes:
+        desired = "removed" if change.desired is None else change.desired
+        note = f"would be {desired}: {change.reason}"  # in observe mode, capacityd writes nothing
     return ResourceRow(
         key.name,
         key.kind,
-        reading=number,
+        reading=None if key.is_label else _number_or_outcome(reading),
         expect=None if key.is_label else last_pass.expect.get(key.name),
         published=change.published if change else None,
         capacity=change.stored.capacity if change else None,
-        allocatable=change.stored.allocatable if change and not key.is_label else None,
-        held_until=None,
+        allocatable=change.stored.allocatable if change else None,
         cause=reading.cause if isinstance(reading, Unknown) else None,
-        trouble=trouble.reason if trouble else None,
-        note=_note(key, last_pass, change, trouble),
+        trouble=trouble,
+        note=note,
     )
 
 
-def _note(key: Key, last_pass: PassStatus, change: Change | None, trouble: Trouble | None) -> str:
-    """The text of ResourceRow.note."""
-    reading = None if key.is_label else last_pass.readings.get(key.name)
-    if isinstance(reading, Unknown):
-        return reading.reason
-    if trouble is not None:
-        return trouble.text
-    if change is not None and last_pass.observe and change.action.writes:
-        desired = "removed" if change.desired is None else change.desired
-        return f"would be {desired}: {change.reason}"  # in observe mode, capacityd writes nothing
-    if reading is not None:
-        return reading.warning if isinstance(reading, Quantity) else reading.reason
-    is_kept = change is not None and change.stored.capacity is not None and not key.is_label
-    return change.reason if change is not None and is_kept else ""
+def _number_or_outcome(reading: Reading | None) -> int | str:
+    if reading is None:
+        return "unconfigured"
+    return reading.value if isinstance(reading, Quantity) else reading.outcome
+
+
+def _reason(reading: Reading | None) -> str:
+    """The reason or the warning of a reading; "" for neither."""
+    if reading is None:
+        return ""
+    return reading.warning if isinstance(reading, Quantity) else reading.reason

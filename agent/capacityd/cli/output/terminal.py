@@ -48,11 +48,6 @@ def print_table(
         print(" " * indent + line)
 
 
-def without_column(rows: Iterable[Sequence[str]], column: int) -> list[Sequence[str]]:
-    """The rows without the cells of a column. column: the column's number, from 0."""
-    return [(*row[:column], *row[column + 1 :]) for row in rows]
-
-
 def listed(names: Sequence[str], most: int) -> str:
     """The first names, and the number of further names: "a, b and 7 more". most: the number of names to list."""
     text = ", ".join(names[:most])

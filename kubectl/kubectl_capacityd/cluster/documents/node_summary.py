@@ -7,7 +7,7 @@ from typing import Any
 
 from capacityd.model.published import published_in, why_unreadable
 from capacityd.model.quantity import LARGEST_QUANTITY
-from capacityd.node.documents.fields import object_at, text_at
+from capacityd.node.documents.fields import object_at, objects_at, text_at
 from capacityd.node.documents.node import api_time, node_state
 from kubectl_capacityd.cluster.documents.objects import naming_object, whole_quantities
 from kubectl_capacityd.model import NodeSummary
@@ -22,14 +22,20 @@ def summarize(node: Mapping[str, Any], label: str) -> NodeSummary:
         label_value = text_at(node_labels, label)
         spec = object_at(node, "spec")
     ready = _ready(node)
-    published = published_in(state.annotation)
+    quantities: dict[str, int] = {}
+    labels: dict[str, tuple[int, str | None]] = {}
+    for key, number in published_in(state.annotation).items():
+        if key.is_label:
+            labels[key.name] = (number, state.labels.get(key.name))
+        else:
+            quantities[key.name] = number
     return NodeSummary(
         name=state.name,
         label_value=label_value,
         capacity=_extended(state.capacity),
         allocatable=_extended(state.allocatable),
-        annotated={key.name: number for key, number in published.items() if not key.is_label},
-        labels={key.name: (number, state.labels.get(key.name)) for key, number in published.items() if key.is_label},
+        annotated=quantities,
+        labels=labels,
         configuration=state.configuration or "",
         condition=state.condition,
         condition_since=api_time(state.condition.transition) if state.condition else None,
@@ -47,8 +53,11 @@ def ready_heartbeat(node: Mapping[str, Any]) -> float | None:
 
 def _ready(node: Mapping[str, Any]) -> Mapping[str, Any]:
     """The condition Ready; empty if there is none."""
-    conditions = (node.get("status") or {}).get("conditions") or []
-    return next((stored for stored in conditions if stored.get("type") == "Ready"), {})
+    status = object_at(node, "status")
+    for condition in objects_at(status, "conditions"):
+        if condition.get("type") == "Ready":
+            return condition
+    return {}
 
 
 def _extended(quantities: Mapping[str, str]) -> dict[str, int]:

@@ -53,21 +53,22 @@ def pod_requests(spec: JsonObject) -> dict[str, int]:
     largest_start: Counter[str] = Counter()  # the maximum of the requests while the init containers run
     for container in objects_at(spec, "initContainers"):
         requests = _extended_requests(container)
-        if container.get("restartPolicy") == "Always":
+        largest_start |= sidecars + requests  # for counters, | is the maximum
+        is_sidecar = container.get("restartPolicy") == "Always"
+        if is_sidecar:
             together.update(requests)
             sidecars.update(requests)
-            largest_start |= sidecars  # for counters, | is the maximum
-        else:
-            largest_start |= sidecars + requests
     total = together | largest_start
     total.update(_extended(object_at(spec, "overhead")))
     return {name: quantity for name, quantity in total.items() if quantity > 0}
 
 
 def _extended_requests(container: JsonObject) -> Counter[str]:
-    return _extended(object_at(object_at(container, "resources"), "requests"))
+    resources = object_at(container, "resources")
+    return _extended(object_at(resources, "requests"))
 
 
 def _extended(quantities: JsonObject) -> Counter[str]:
     """The quantities of extended resources. The API server accepts only whole numbers for them."""
-    return Counter({name: number for name, number in whole_quantities(quantities).items() if "/" in name})
+    numbers = whole_quantities(quantities)
+    return Counter({name: number for name, number in numbers.items() if "/" in name})

@@ -18,7 +18,7 @@ class NodeSummary:
     capacity: Mapping[str, int] = field(default_factory=dict)
     """Name -> quantity of each extended resource, including the resources of other writers."""
     allocatable: Mapping[str, int] = field(default_factory=dict)
-    annotated: Mapping[str, int] = field(default_factory=dict)
+    published: Mapping[str, int] = field(default_factory=dict)
     """The published quantities according to the annotation: name -> quantity."""
     configuration: str = ""
     """The hash of the configuration; "" if the Node has no such annotation."""
@@ -38,7 +38,7 @@ class NodeSummary:
     @property
     def has_capacityd(self) -> bool:
         """Whether capacityd writes this Node, or has written it."""
-        return bool(self.annotated or self.configuration or self.condition or self.annotation_error)
+        return bool(self.published or self.configuration or self.condition or self.annotation_error)
 
 
 @dataclass(frozen=True, slots=True)

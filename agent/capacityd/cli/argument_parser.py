@@ -34,9 +34,10 @@ class ArgumentParser(argparse.ArgumentParser):
         options.
         """
         has_commands = self._subparsers is not None
-        if has_commands and args and args[0].startswith("-") and args[0] not in self._option_string_actions:
-            # argparse would take the option's value for the command.
-            self.error(f"unrecognized arguments: {args[0]}; the options of a command stand after the command")
+        first = args[0] if args else ""
+        is_unknown_option = first.startswith("-") and first not in self._option_string_actions
+        if has_commands and is_unknown_option:  # argparse would take the option's value for the command
+            self.error(f"unrecognized arguments: {first}; the options of a command stand after the command")
         parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:
             first_option, _, _ = unknown[0].partition("=")

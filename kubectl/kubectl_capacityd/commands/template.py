@@ -113,7 +113,7 @@ def _groups(options: ClusterOptions, nodes: Sequence[NodeSummary]) -> dict[str |
 
 def _require_published(nodes: Sequence[NodeSummary], names: Sequence[str]) -> None:
     """Raises UsageError for a resource that no Node publishes. Raises CapacitydError if nothing is published."""
-    published = {name for node in nodes for name in node.annotated}
+    published = {name for node in nodes for name in node.published}
     for name in names:
         if name not in published:
             raise UsageError(f'none of these Nodes publishes "{name}"')

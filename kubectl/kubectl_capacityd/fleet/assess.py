@@ -113,7 +113,7 @@ def assess(
 
 
 def _published_names(nodes: Sequence[NodeSummary]) -> list[str]:
-    return sorted({name for node in nodes for name in node.annotated})
+    return sorted({name for node in nodes for name in node.published})
 
 
 def _severity(finding: Finding) -> tuple[int, str, str]:
@@ -127,7 +127,7 @@ def rank(reason: str) -> int:
 
 def _summary(fleet: Fleet, nodes: Sequence[NodeSummary], name: str) -> ResourceSummary:
     """The summary of a resource over those of the Nodes that publish it."""
-    publishing = [node for node in nodes if name in node.annotated]
+    publishing = [node for node in nodes if name in node.published]
     of_nodes = [_node_resource(fleet, node, name) for node in publishing]
     nodes_by_quantity = Counter(resource.capacity for resource in of_nodes)
     # The most frequent quantity; if several are equally frequent, the largest of them.
@@ -150,7 +150,7 @@ def _summary(fleet: Fleet, nodes: Sequence[NodeSummary], name: str) -> ResourceS
 
 
 def _node_report(fleet: Fleet, node: NodeSummary) -> NodeReport:
-    resources = tuple(_node_resource(fleet, node, name) for name in sorted(node.annotated))
+    resources = tuple(_node_resource(fleet, node, name) for name in sorted(node.published))
     return NodeReport(node.name, ready=node.ready, cordoned=node.cordoned, resources=resources)
 
 

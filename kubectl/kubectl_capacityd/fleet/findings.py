@@ -74,7 +74,7 @@ def findings_of_node(node: NodeSummary, norm: Norm, now: float, max_age: float) 
 
 def _of_other_writers(node: NodeSummary) -> Iterator[Finding]:
     """Yields a finding for each published number that another writer has changed on the Node."""
-    for name, published in sorted(node.annotated.items()):
+    for name, published in sorted(node.published.items()):
         capacity = node.capacity.get(name)
         allocatable = node.allocatable.get(name)
         if capacity != published:
@@ -91,7 +91,7 @@ def _of_outlier(node: NodeSummary, norm: Norm) -> Iterator[Finding]:
     """Yields a finding for each unusual quantity that no other writer has changed, and for an unusual configuration."""
     for name, usual in norm.quantities.items():
         quantity = node.capacity.get(name)
-        is_changed = name in node.annotated and node.annotated[name] != quantity
+        is_changed = name in node.published and node.published[name] != quantity
         if quantity != usual.value and not is_changed:
             others = f"{norm.others_have(usual)} {value_text(usual.value)}"
             yield _finding(Reason.QUANTITY_DIFFERS, f"{name} is {value_text(quantity)}, {others}")

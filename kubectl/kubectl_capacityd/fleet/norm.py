@@ -49,7 +49,7 @@ def norm_of(label_value: str | None, nodes: Sequence[NodeSummary]) -> Norm:
     # The quantities of a Node without capacityd mean nothing. findings.py reports that such a Node lacks the condition.
     compared = [node for node in nodes if node.has_capacityd]
     quantities = {}
-    for name in sorted({name for node in compared for name in node.annotated}):
+    for name in sorted({name for node in compared for name in node.published}):
         usual_quantity = _usual([node.capacity.get(name) for node in compared])
         if usual_quantity is not None:
             quantities[name] = usual_quantity

@@ -40,15 +40,15 @@ def common(nodes: Sequence[NodeSummary], resource_names: Collection[str]) -> Com
     if without_capacityd:
         number = plural(len(without_capacityd), "Node")
         differences.append(f"{number} without capacityd: {listed(without_capacityd, most=_MAX_NAMES)}")
-    for name in sorted({name for node in compared for name in node.annotated}):
+    for name in sorted({name for node in compared for name in node.published}):
         if resource_names and name not in resource_names:
             continue
-        lacking = [node.name for node in compared if name not in node.annotated]
+        lacking = [node.name for node in compared if name not in node.published]
         if lacking:
             of_nodes = f"{len(lacking)} of {plural(len(compared), 'Node')}"
             omissions.append(f"{name} is left out: {of_nodes} do not publish it: {listed(lacking, most=_MAX_NAMES)}")
             continue
-        quantities[name] = min(node.annotated[name] for node in compared)
+        quantities[name] = min(node.published[name] for node in compared)
         if difference := _difference(compared, name):
             differences.append(difference)
     for node in nodes:
@@ -67,7 +67,7 @@ def _difference(nodes: Sequence[NodeSummary], name: str) -> str:
     """Which Nodes publish more of the resource than others; "" if all publish the same quantity."""
     nodes_by_quantity: dict[int, list[str]] = {}
     for node in nodes:
-        nodes_by_quantity.setdefault(node.annotated[name], []).append(node.name)
+        nodes_by_quantity.setdefault(node.published[name], []).append(node.name)
     if len(nodes_by_quantity) == 1:
         return ""
     smallest, *larger = [

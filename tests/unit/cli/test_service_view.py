@@ -20,49 +20,55 @@ OTHER = 12345
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other users")
 
 
-def configured(tmp_path: Path, *, program: Path, kubeconfig: str) -> Path:
-    path = tmp_path / "60-x.toml"
-    path.write_text(
-        f'[kubernetes]\nkubeconfig = "{kubeconfig}"\n'
-        f'[resources."example.com/a"]\nexec = [{{ command = ["/bin/true"] }}, {{ command = ["{program}"] }}]\n'
-        '[resources."example.com/b"]\nstatic = { quantity = 1 }\n'
-    )
-    return path
+class Check:
+    """Runs `config check` on a configuration."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.path = folder / "60-x.toml"
+        self._capsys = capsys
+
+    def warnings(self, configuration: str) -> list[str]:
+        """The warnings. The configuration must have no error."""
+        self.path.write_text(configuration)
+        assert run(["config", "check", "--config", str(self.path)]) == 0
+        return self._capsys.readouterr().err.splitlines()
 
 
 @pytest.fixture
-def program(tmp_path: Path) -> Path:
-    path = tmp_path / "program"
-    path.write_text("#!/bin/sh\necho 1\n")
-    path.chmod(0o755)
-    return path
+def check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Check:
+    return Check(tmp_path, capsys)
 
 
 @as_root
 def test_config_check_warns_of_programs_and_credentials_that_others_could_change(
-    tmp_path: Path, program: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, check: Check, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\necho 1\n")
+    program.chmod(0o755)
     kubeconfig = written(tmp_path, config(user={"token": "t"}))
-    path = configured(tmp_path, program=program, kubeconfig=kubeconfig)
-    command = ["config", "check", "--config", str(path)]
-    assert run(command) == 0
-    assert capsys.readouterr().err == ""
+    configuration = (
+        f'[kubernetes]\nkubeconfig = "{kubeconfig}"\n'
+        f'[resources."example.com/a"]\nexec = [{{ command = ["/bin/true"] }}, {{ command = ["{program}"] }}]\n'
+        '[resources."example.com/b"]\nstatic = { quantity = 1 }\n'
+    )
+    assert check.warnings(configuration) == []
     os.chown(program, OTHER, OTHER)
     os.chmod(kubeconfig, 0o666)
-    assert run(command) == 0
-    assert capsys.readouterr().err.splitlines() == [
-        f'{path}: warning: [resources."example.com/a"] exec: the service does not run {program}, because {program} '
-        f"does not belong to root (owner uid 12345, mode 0755): chown root {program}",
+    assert check.warnings(configuration) == [
+        f'{check.path}: warning: [resources."example.com/a"] exec: the service does not run {program}, because '
+        f"{program} does not belong to root (owner uid 12345, mode 0755): chown root {program}",
         f"{kubeconfig}: warning: the kubeconfig {kubeconfig} is not used, because {kubeconfig} is writable by "
         f"everybody (owner root, mode 0666): chmod go-w {kubeconfig}",
     ]
-    assert run([*command, "--json"]) == 0
-    assert [warning["file"] for warning in json.loads(capsys.readouterr().out)["warnings"]] == [str(path), kubeconfig]
+    assert run(["config", "check", "--config", str(check.path), "--json"]) == 0
+    files = [warning["file"] for warning in json.loads(capsys.readouterr().out)["warnings"]]
+    assert files == [str(check.path), kubeconfig]
 
 
 @as_root
 def test_config_check_warns_of_a_file_that_the_service_may_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: Check
 ) -> None:
     """Root may read the file in a shell, but the service has fewer rights."""
     monkeypatch.setattr(service_view, "service_sandbox", Sandbox)  # the unit need not be installed here
@@ -72,44 +78,30 @@ def test_config_check_warns_of_a_file_that_the_service_may_not_read(
     seats = home / "seats"
     seats.write_text("5\n")
     os.chown(home, OTHER, OTHER)
-    path = tmp_path / "60-x.toml"
-    path.write_text(f'[resources."example.com/seats"]\nfile = {{ path = "{seats}" }}\n')
-    assert run(["config", "check", "--config", str(path)]) == 0
-    assert capsys.readouterr().err.splitlines() == [
-        f'{path}: warning: [resources."example.com/seats"] file: the sandbox of capacityd.service hides {seats}: '
+    configuration = f'[resources."example.com/seats"]\nfile = {{ path = "{seats}" }}\n'
+    assert check.warnings(configuration) == [
+        f'{check.path}: warning: [resources."example.com/seats"] file: the sandbox of capacityd.service hides {seats}: '
         "/usr/share/doc/capacityd/docs/files-and-programs.md says how to show it"
     ]
     home.chmod(0o711)
-    assert run(["config", "check", "--config", str(path)]) == 0
-    assert capsys.readouterr().err == ""
+    assert check.warnings(configuration) == []
 
 
 @pytest.mark.parametrize(
-    ("written", "where", "hidden"),
+    ("configuration", "hidden"),
     [
-        (
-            '[resources."example.com/a"]\nwhen = { path = "/root/x0" }\nstatic = { quantity = 1 }\n',
-            "when: ",
-            "/root/x0",
-        ),
-        ('[service]\ntextfile = "/root/metrics/x.prom"\n', "", "/root/metrics/x.prom"),
-        ('[service]\ntextfile = "/var/lib/prometheus/node-exporter/x.prom"\n', "", ""),
+        ('[resources."example.com/a"]\nwhen = { path = "/root/x0" }\nstatic = { quantity = 1 }\n', "/root/x0"),
+        ('[service]\ntextfile = "/root/metrics/x.prom"\n', "/root/metrics/x.prom"),
+        ('[service]\ntextfile = "/var/lib/prometheus/node-exporter/x.prom"\n', None),
     ],
 )
 def test_config_check_warns_of_a_path_that_the_sandbox_hides(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    written: str,
-    where: str,
-    hidden: str,
+    monkeypatch: pytest.MonkeyPatch, check: Check, configuration: str, hidden: str | None
 ) -> None:
     monkeypatch.setattr(service_view, "service_sandbox", lambda: Sandbox(hidden=("/root",)))
-    path = tmp_path / "60-x.toml"
-    path.write_text(written)
-    assert run(["config", "check", "--config", str(path)]) == 0
-    error = capsys.readouterr().err
-    assert f"{where}the sandbox of capacityd.service hides {hidden}" in error if hidden else error == ""
+    warnings = check.warnings(configuration)
+    assert len(warnings) == (1 if hidden else 0)
+    assert f"the sandbox of capacityd.service hides {hidden}" in "".join(warnings) or not hidden
 
 
 @pytest.mark.parametrize(
@@ -124,23 +116,13 @@ def test_config_check_warns_of_a_path_that_the_sandbox_hides(
         ('["/usr/bin/timeout", "5", "/bin/grep", "-c", "sh", "/etc/passwd"]', False),
     ],
 )
-def test_config_check_warns_of_a_text_that_a_shell_runs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, warned: bool
-) -> None:
-    path = tmp_path / "60-x.toml"
-    path.write_text(f'[resources."example.com/a"]\nexec = {{ command = {command} }}\n')
-    assert run(["config", "check", "--config", str(path)]) == 0
-    assert ("capacityd probe --as-service" in capsys.readouterr().err) is warned
+def test_config_check_warns_of_a_text_that_a_shell_runs(check: Check, command: str, warned: bool) -> None:
+    warnings = check.warnings(f'[resources."example.com/a"]\nexec = {{ command = {command} }}\n')
+    assert ("capacityd probe --as-service" in "".join(warnings)) is warned
 
 
-def test_config_check_does_not_wait_for_a_path_that_hangs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_config_check_does_not_wait_for_a_path_that_hangs(monkeypatch: pytest.MonkeyPatch, check: Check) -> None:
     """The path may be on a network file system whose server is away. The other paths are checked."""
-    path = tmp_path / "60-x.toml"
-    text = ""
-    for name in ("hanging", "hidden"):
-        text += f'[resources."example.com/{name}"]\nfile = {{ path = "/srv/{name}" }}\n'
 
     def hides(_: Sandbox, looked_at: str) -> bool:
         if looked_at == "/srv/hanging":
@@ -150,9 +132,11 @@ def test_config_check_does_not_wait_for_a_path_that_hangs(
     monkeypatch.setattr(Sandbox, "hides", hides)
     monkeypatch.setattr(service_view, "load", lambda *_, **__: time.sleep(3600))
     monkeypatch.setattr(service_view, "_TIMEOUT", 0.2)
-    path.write_text(f'{text}[kubernetes]\nkubeconfig = "/srv/kubeconfig"\nnode_name = "n1"\n')
-    assert run(["config", "check", "--config", str(path)]) == 0
-    hanging, hidden, kubeconfig = capsys.readouterr().err.splitlines()
+    hanging, hidden, kubeconfig = check.warnings(
+        '[resources."example.com/hanging"]\nfile = { path = "/srv/hanging" }\n'
+        '[resources."example.com/hidden"]\nfile = { path = "/srv/hidden" }\n'
+        '[kubernetes]\nkubeconfig = "/srv/kubeconfig"\nnode_name = "n1"\n'
+    )
     assert '[resources."example.com/hanging"] file: a look at its path did not end within 0.2 s' in hanging
     assert "hides /srv/hidden" in hidden
     assert kubeconfig.startswith("/srv/kubeconfig: warning: a look at its path did not end within 0.2 s")

@@ -77,10 +77,10 @@ OLD = replace(WELL, heartbeat=NOW - 3 * 3600)
         (node(allocatable={DONGLE: 0}), "NotAsPublished", f"allocatable {DONGLE} is 0, published 4"),
         (node(allocatable={}), "NotAsPublished", f"allocatable {DONGLE} is none, published 4"),
         (node(capacity={DONGLE: 0}), "NotAsPublished", f"{DONGLE} is 0, published 4"),
-        (node(annotated=TWO), "NotAsPublished", f"{SEATS} is none, published 2"),
+        (node(published=TWO), "NotAsPublished", f"{SEATS} is none, published 2"),
         (node(quantity=3), "QuantityDiffers", f"{DONGLE} is 3, 5 of 6 Nodes of m5 have 4"),
         (node(quantity=None), "QuantityDiffers", f"{DONGLE} is none, 5 of 6 Nodes of m5 have 4"),
-        (node(annotated=TWO, capacity=TWO, allocatable=TWO), "QuantityDiffers", "is 2, 5 of 6 Nodes of m5 have none"),
+        (node(published=TWO, capacity=TWO, allocatable=TWO), "QuantityDiffers", "is 2, 5 of 6 Nodes of m5 have none"),
         (node(configuration="0"), "ConfigurationDiffers", "configuration 0, 5 of 6 Nodes of m5 have 4f1c"),
     ],
 )
@@ -155,7 +155,7 @@ def test_requested_and_free_quantities_are_added_up() -> None:
 
 
 def test_requests_that_exceed_the_capacity_are_a_finding() -> None:
-    fleet = with_requests(*group(5), node("odd", 4), node("gone", None, annotated={}), odd=5, gone=1, n0=4)
+    fleet = with_requests(*group(5), node("odd", 4), node("gone", None, published={}), odd=5, gone=1, n0=4)
     report = assess(fleet, NOW, MAX_AGE)
     assert {(name, message) for name, reason, message in reported(report) if reason == "Overcommitted"} == {
         ("odd", f"pods request 5 {DONGLE}, capacity is 4"),

@@ -32,7 +32,7 @@ def test_a_list_of_nodes_or_a_single_one_is_read(tmp_path: Path, kind: str) -> N
     item = {key: value for key, value in node("n1").items() if kind != "NodeList" or key != "kind"}
     document = item if kind == "Node" else {"kind": kind, "items": [item]}
     fleet = read_fleet_file(saved(tmp_path, document), LABEL)
-    assert [(n.name, n.label_value, n.annotated) for n in fleet.nodes] == [("n1", "a", {DONGLE: 2000})]
+    assert [(n.name, n.label_value, n.published) for n in fleet.nodes] == [("n1", "a", {DONGLE: 2000})]
     assert fleet.requests is None
 
 

@@ -32,7 +32,7 @@ def give_nodes(monkeypatch: pytest.MonkeyPatch) -> GiveNodes:
 
 
 def several(name: str, label: str = "m5", **numbers: int) -> NodeSummary:
-    return node(name, label_value=label, annotated={f"example.com/{key}": number for key, number in numbers.items()})
+    return node(name, label_value=label, published={f"example.com/{key}": number for key, number in numbers.items()})
 
 
 def test_nodes_that_are_alike_have_one_document(give_nodes: GiveNodes, capsys: pytest.CaptureFixture[str]) -> None:

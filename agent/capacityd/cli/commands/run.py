@@ -39,13 +39,13 @@ def _require_writable(directory: str) -> None:
     """Creates the runtime directory if it is missing. Raises CapacitydError if this process may not write to it."""
     try:
         os.makedirs(directory, mode=0o755, exist_ok=True)
-        # Even a full file system is writable: the service continues without its files.
-        code = 0 if os.access(directory, os.W_OK) else write_error(directory) or errno.EACCES
+        if os.access(directory, os.W_OK):  # also on a full file system: the service continues without its files
+            return
+        code = write_error(directory) or errno.EACCES
     except OSError as e:
         code = e.errno or errno.EIO
-    if code:
-        advice = "run it as root" if os.geteuid() != 0 else "make it writable, or name another in RUNTIME_DIRECTORY"
-        raise CapacitydError(f"the folder {directory} cannot be written: {os.strerror(code)}; {advice}")
+    advice = "run it as root" if os.geteuid() != 0 else "make it writable, or name another in RUNTIME_DIRECTORY"
+    raise CapacitydError(f"the folder {directory} cannot be written: {os.strerror(code)}; {advice}")
 
 
 def worker_command(directory: str, selection: Selection) -> list[str]:

@@ -34,7 +34,7 @@ def summarize(node: Mapping[str, Any], label: str) -> NodeSummary:
         label_value=label_value,
         capacity=_extended(state.capacity),
         allocatable=_extended(state.allocatable),
-        annotated=quantities,
+        published=quantities,
         labels=labels,
         configuration=state.configuration or "",
         condition=state.condition,

@@ -19,6 +19,7 @@ from kubectl_capacityd.commands import fleet as command
 from kubectl_capacityd.commands import source
 from kubectl_capacityd.commands.source import INSTANCE_TYPE
 from kubectl_capacityd.model import Fleet, NodeSummary, PodRequests
+from tests.support.terminals import executed
 from tests.unit.kubectl.test_assess import DONGLE, NOW, REFUSED, group, node
 
 ODD = node("odd", 3)
@@ -54,13 +55,12 @@ def fleet(*nodes: NodeSummary, requests: PodRequests | None = None) -> Fleet:
 AS_OF = "(as of 2027-01-15 08:00:00 UTC)"
 
 
-def test_a_healthy_fleet_exits_with_status_0(give_fleets: GiveFleets, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_healthy_fleet_exits_with_status_0(give_fleets: GiveFleets) -> None:
     double = give_fleets(fleet(NodeSummary("bare", ready=True)))
-    assert run(["fleet", "--nodes"]) == 0
+    status, out, err = executed(run, "fleet", "--nodes")
     double.assert_called_once_with((None, None), INSTANCE_TYPE, "", only_nodes=False)
-    captured = capsys.readouterr()
-    assert captured.err == ""
-    lines = captured.out.splitlines()
+    assert (status, err) == (0, "")
+    lines = out.splitlines()
     assert lines[:5] == [
         f"6 Nodes, none needs attention {AS_OF}",
         "",
@@ -75,19 +75,17 @@ def test_a_healthy_fleet_exits_with_status_0(give_fleets: GiveFleets, capsys: py
     ]
 
 
-def test_findings_are_listed_and_exit_with_status_4(
-    give_fleets: GiveFleets, capsys: pytest.CaptureFixture[str]
-) -> None:
-    double = give_fleets(
-        *[Fleet((*fleet(ODD, REFUSING).nodes, *group(3, label_value="m6")), {DONGLE: ("dongles",)})] * 2
-    )
-    assert run(["fleet", "-l", "pool=a", "--by", "pool", "--kubeconfig", "file", "--context", "prod"]) == 4
+def test_findings_are_listed_and_exit_with_status_4(give_fleets: GiveFleets) -> None:
+    several = Fleet((*fleet(ODD, REFUSING).nodes, *group(3, label_value="m6")), {DONGLE: ("dongles",)})
+    double = give_fleets(several, several)
+    options = ("-l", "pool=a", "--by", "pool", "--kubeconfig", "file", "--context", "prod")
+    status, out, _ = executed(run, "fleet", *options)
     double.assert_called_once_with(("file", "prod"), "pool", "pool=a", only_nodes=False)
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[:2] == [
-        f"10 Nodes, 2 need attention {AS_OF}",
-        "1 DeviceClass, 1 Refused, 1 QuantityDiffers",
-    ]
+    lines = out.splitlines()
+    assert (status, lines[:2]) == (
+        4,
+        [f"10 Nodes, 2 need attention {AS_OF}", "1 DeviceClass, 1 Refused, 1 QuantityDiffers"],
+    )
     clash = "the DeviceClass dongles also serves example.com/dongle (extendedResourceName)"
     assert lines[-4:] == [
         "   REASON           SINCE  NOTREADY  CORDONED  NODES      MESSAGE",
@@ -95,34 +93,37 @@ def test_findings_are_listed_and_exit_with_status_4(
         r"!  Refused          -      -         -         refusing   refused: example.com/x\x1b[31m",
         "~  QuantityDiffers  -      -         -         odd        example.com/dongle is 3, 6 of 7 Nodes of m5 have 4",
     ]
-    assert run(["fleet", "--by", "pool", "--json"]) == 4
-    report = json.loads(capsys.readouterr().out)
-    assert (report["nodes"], report["by_node"], report["as_of"]) == (10, None, NOW)
+    status, out, _ = executed(run, "fleet", "--by", "pool", "--json")
+    report = json.loads(out)
+    assert (status, report["nodes"], report["by_node"], report["as_of"]) == (4, 10, None, NOW)
     found = [(finding["node"], finding["reason"]) for finding in report["findings"]]
     assert found == [(None, "DeviceClass"), ("refusing", "Refused"), ("odd", "QuantityDiffers")]
 
 
-def test_equal_findings_are_one_line(give_fleets: GiveFleets, capsys: pytest.CaptureFixture[str]) -> None:
+def test_equal_findings_are_one_line(give_fleets: GiveFleets) -> None:
     old = Condition("True", "Published", "", NOW - 4 * 3600)
     silent = [node(name, condition=old, ready=True, cordoned=name == "s1") for name in ("s0", "s1", "s2", "s3")]
-    give_fleets(*[fleet(*silent)] * 3)
-    assert run(["fleet", "--max-age", "5h"]) == 0
-    assert run(["fleet"]) == 4
-    assert capsys.readouterr().out.splitlines()[-2:] == [
-        "   REASON               SINCE  NOTREADY  CORDONED  NODES                  MESSAGE",
-        "!  HeartbeatOverdue x4  4 h    -         1         s0, s1, s2 and 1 more  no heartbeat for more than 2 h",
-    ]
+    give_fleets(fleet(*silent), fleet(*silent))
+    assert executed(run, "fleet", "--max-age", "5h")[0] == 0
+    status, out, _ = executed(run, "fleet")
+    assert (status, out.splitlines()[-2:]) == (
+        4,
+        [
+            "   REASON               SINCE  NOTREADY  CORDONED  NODES                  MESSAGE",
+            "!  HeartbeatOverdue x4  4 h    -         1         s0, s1, s2 and 1 more  no heartbeat for more than 2 h",
+        ],
+    )
 
 
-def test_a_saved_list_replaces_the_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_saved_list_replaces_the_cluster(tmp_path: Path) -> None:
     """The ages are relative to the time when the list was saved."""
     heartbeat = "2020-05-01T10:00:00Z"
     ours = {"type": CONDITION, "status": "True", "reason": "Published", "lastHeartbeatTime": heartbeat}
     ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": heartbeat}
     saved = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"conditions": [ours, ready]}}
     (tmp_path / "nodes.json").write_text(json.dumps({"kind": "List", "items": [saved]}))
-    assert run(["fleet", "--node-file", str(tmp_path / "nodes.json")]) == 0
-    assert capsys.readouterr().out == "1 Node; capacityd publishes nothing (as of 2020-05-01 10:00:00 UTC)\n"
+    expected = "1 Node; capacityd publishes nothing (as of 2020-05-01 10:00:00 UTC)\n"
+    assert executed(run, "fleet", "--node-file", f"{tmp_path}/nodes.json") == (0, expected, "")
 
 
 def test_the_textfile_has_the_metrics_of_the_fleet(give_fleets: GiveFleets, tmp_path: Path) -> None:
@@ -151,37 +152,31 @@ def test_the_textfile_has_the_metrics_of_the_fleet(give_fleets: GiveFleets, tmp_
 
 
 @pytest.mark.parametrize(
-    ("arguments", "answered", "status", "message"),
+    ("arguments", "answer", "status", "message"),
     [
-        ([], Fleet(()), 1, "the cluster has no Nodes"),
-        (["-l", "pool=x"], Fleet(()), 1, "no Node matches -l pool=x"),
-        (["--by", "pool"], Fleet((NodeSummary("n1"),)), 2, 'no Node has the label "pool" (--by)'),
-        (["--max-age", "soon"], None, 2, "--max-age must be a duration"),
-        (["x"], Fleet((NodeSummary("n1"),)), 1, 'no Node "x"'),
-        (["x", "-l", "pool=x"], Fleet((NodeSummary("n1"),)), 1, 'no Node "x" among those that match -l pool=x'),
-        (["--textfile", "/nonexistent/x"], fleet(), 1, "/nonexistent/x: could not be written: No such file"),
-        (["--node-file", "x", "-l", "pool=x"], None, 2, "-l needs a cluster"),
-        (["--node-file", "x", "--kubeconfig", "y"], None, 2, "leave out --kubeconfig and --context"),
-        (["--node-file", "x", "--context", "y"], None, 2, "leave out --kubeconfig and --context"),
-        (["--node-file", "/nonexistent"], None, 2, "/nonexistent cannot be read"),
-        ([], NodeUnauthorized("who?\x1b"), 3, r"who?\x1b"),
-        ([], NodeUnreachable("away"), 3, "away"),
+        ("", Fleet(()), 1, "the cluster has no Nodes"),
+        ("-l pool=x", Fleet(()), 1, "no Node matches -l pool=x"),
+        ("--by pool", Fleet((NodeSummary("n1"),)), 2, 'no Node has the label "pool" (--by)'),
+        ("--max-age soon", None, 2, "--max-age must be a duration"),
+        ("x", Fleet((NodeSummary("n1"),)), 1, 'no Node "x"'),
+        ("x -l pool=x", Fleet((NodeSummary("n1"),)), 1, 'no Node "x" among those that match -l pool=x'),
+        ("--textfile /nonexistent/x", fleet(), 1, "/nonexistent/x: could not be written: No such file"),
+        ("--node-file x -l pool=x", None, 2, "-l needs a cluster"),
+        ("--node-file x --kubeconfig y", None, 2, "leave out --kubeconfig and --context"),
+        ("--node-file x --context y", None, 2, "leave out --kubeconfig and --context"),
+        ("--node-file /nonexistent", None, 2, "/nonexistent cannot be read"),
+        ("", NodeUnauthorized("who?\x1b"), 3, r"who?\x1b"),
+        ("", NodeUnreachable("away"), 3, "away"),
     ],
 )
 def test_an_error_has_its_exit_status_and_message(
-    give_fleets: GiveFleets,
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-    answered: Fleet | Exception | None,
-    status: int,
-    message: str,
+    give_fleets: GiveFleets, arguments: str, answer: Fleet | Exception | None, status: int, message: str
 ) -> None:
-    double = give_fleets(*[answered] if answered else [])
-    assert run(["fleet", *arguments]) == status
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert message in captured.err
-    assert double.call_count == (answered is not None)
+    """answer: the result of read_fleet(), or None if the command must not call it."""
+    double = give_fleets(*[answer] if answer else [])
+    found, out, err = executed(run, "fleet", *arguments.split())
+    assert (found, out, double.call_count) == (status, "", 1 if answer else 0)
+    assert message in err
 
 
 def test_fleet_does_not_use_the_kubelets_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

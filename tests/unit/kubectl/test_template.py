@@ -14,6 +14,7 @@ from capacityd.model.quantity import name_problem
 from kubectl_capacityd.__main__ import run
 from kubectl_capacityd.template.notations import NOTATIONS, problems
 from tests.support.machines import bare, errors, merge, usb_device, usb_path
+from tests.support.terminals import executed
 
 DONGLE, SEATS = "example.com/dongle", "example.com/seats"
 TWO = f"""
@@ -37,9 +38,9 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def template(folder: Path, *arguments: str) -> int:
-    """Runs `template` with the folder's recording and configuration. Returns the exit status."""
-    return run(["template", *arguments, "--machine", f"{folder}/m.json", "--config", f"{folder}/c.toml"])
+def template(folder: Path, *arguments: str) -> tuple[int, str, str]:
+    """Runs `template` with the folder's recording and configuration. Returns exit status, output and errors."""
+    return executed(run, "template", *arguments, f"--machine={folder}/m.json", f"--config={folder}/c.toml")
 
 
 @pytest.mark.parametrize(
@@ -73,14 +74,10 @@ def template(folder: Path, *arguments: str) -> int:
         ),
     ],
 )
-def test_each_notation_has_its_document(
-    files: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], document: dict[str, Any]
-) -> None:
-    assert template(files, *arguments) == 0
-    captured = capsys.readouterr()
-    assert yaml.safe_load(captured.out) == document
-    assert captured.err == ""
-    assert re.match(rf"# {arguments[0]}: .*\n# .* the configuration [0-9a-f]{{12}}\n", captured.out)
+def test_each_notation_has_its_document(files: Path, arguments: list[str], document: dict[str, Any]) -> None:
+    status, out, err = template(files, *arguments)
+    assert (status, yaml.safe_load(out), err) == (0, document, "")
+    assert re.match(rf"# {arguments[0]}: .*\n# .* the configuration [0-9a-f]{{12}}\n", out)
 
 
 # The longest possible domain of a name.
@@ -117,62 +114,49 @@ def test_a_notation_that_cannot_carry_a_name_says_so(notation: str, names: list[
         (["aws", "--resource", "example.com/x"], 'no resource "example.com/x" is configured; must be one of'),
     ],
 )
-def test_an_error_prints_no_document(
-    files: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
-) -> None:
-    assert template(files, *arguments) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert message in captured.err
+def test_an_error_prints_no_document(files: Path, arguments: list[str], message: str) -> None:
+    status, out, err = template(files, *arguments)
+    assert (status, out) == (2, "")
+    assert message in err
 
 
-def test_an_unknown_resource_is_left_out(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_resource_is_left_out(files: Path) -> None:
     unreadable = errors({f"{usb_path('1-1')}/idVendor": "EIO"})
     (files / "m.json").write_text(json.dumps(merge(bare(), usb_device("1-1"), unreadable)))
-    assert template(files, "aws") == 4
-    captured = capsys.readouterr()
-    assert yaml.safe_load(captured.out) == {AWS + SEATS: "25000"}
-    assert f"{DONGLE} is left out: unknown: " in captured.err
+    status, out, err = template(files, "aws")
+    assert (status, yaml.safe_load(out)) == (4, {AWS + SEATS: "25000"})
+    assert f"{DONGLE} is left out: unknown: " in err
 
 
-def test_a_name_of_a_device_plugin_is_left_out(
-    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_name_of_a_device_plugin_is_left_out(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kubectl_capacityd.commands.template.device_plugin_names", lambda _: frozenset([DONGLE]))
-    assert template(files, "aws") == 4
-    captured = capsys.readouterr()
-    assert yaml.safe_load(captured.out) == {AWS + SEATS: "25000"}
-    assert f"{DONGLE} is left out: refused: a device plugin has this name" in captured.err
+    status, out, err = template(files, "aws")
+    assert (status, yaml.safe_load(out)) == (4, {AWS + SEATS: "25000"})
+    assert f"{DONGLE} is left out: refused: a device plugin has this name" in err
 
 
-def test_without_a_resource_no_document_is_printed(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert template(files, "aws", "--resource", "example.com/absent") == 0
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "none of the configured resources" in captured.err
+def test_without_a_resource_no_document_is_printed(files: Path) -> None:
+    status, out, err = template(files, "aws", "--resource", "example.com/absent")
+    assert (status, out) == (0, "")
+    assert "none of the configured resources" in err
 
 
-def test_without_a_configuration_it_is_an_error_with_one_message(
-    files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_configuration_it_is_an_error_with_one_message(files: Path) -> None:
     (files / "c.toml").write_text("# nothing\n")
-    assert template(files, "aws") == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    (message,) = captured.err.splitlines()
-    assert message.startswith(f"capacityd: no resource is configured in {files}/c.toml; ")
+    status, out, err = template(files, "aws")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith(f"capacityd: no resource is configured in {files}/c.toml; ")
 
 
-def test_a_resource_for_certain_nodes_needs_the_name_of_the_node(
-    files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_resource_for_certain_nodes_needs_the_name_of_the_node(files: Path) -> None:
     """A recording does not contain the name of its machine's Node."""
     (files / "c.toml").write_text(
         f'[resources."{SEATS}"]\nstatic = {{ quantity = 1 }}\nwhen = {{ node_name = "gpu-*" }}\n'
     )
-    assert template(files, "aws") == 4
-    assert f"{SEATS} is left out: unknown: when: node_name: the Node's name is not known" in capsys.readouterr().err
-    assert template(files, "aws", "--node-name=gpu-1") == 0
-    assert yaml.safe_load(capsys.readouterr().out) == {AWS + SEATS: "1"}
-    assert template(files, "aws", "--node-name=cpu-1") == 0
-    assert capsys.readouterr().out == ""
+    status, _, err = template(files, "aws")
+    assert status == 4
+    assert f"{SEATS} is left out: unknown: when: node_name: the Node's name is not known" in err
+    _, out, _ = template(files, "aws", "--node-name=gpu-1")
+    assert yaml.safe_load(out) == {AWS + SEATS: "1"}
+    status, out, _ = template(files, "aws", "--node-name=cpu-1")
+    assert (status, out) == (0, "")

@@ -174,7 +174,10 @@ def executed(run: Callable[[list[str]], int], *arguments: str) -> tuple[int, str
     """Runs a command. Returns its exit status, its output and its errors. Both texts must be printable."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        status = run([*arguments])
+        try:
+            status = run([*arguments])
+        except SystemExit as e:  # argparse exits this way
+            status = int(e.code or 0)
     assert (out.getvalue() + err.getvalue()).replace("\n", "").isprintable()
     return status, out.getvalue(), err.getvalue()
 

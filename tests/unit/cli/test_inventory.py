@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -41,6 +43,7 @@ from tests.support.machines import (
     usb_path,
 )
 from tests.support.readings import device_detector, resource
+from tests.support.terminals import executed
 
 DETECTORS = ("disk", "nic", "pci", "usb")
 # Values with characters that are special in a pattern, in TOML or on a terminal.
@@ -101,10 +104,11 @@ def counted(toml: str, host: Host) -> list[str]:
     return [e.device for e in reading.contributions]
 
 
-def printed(capsys: pytest.CaptureFixture[str], detector: str, host: Host) -> list[str]:
+def printed(detector: str, host: Host) -> list[str]:
     """The lines that `devices` prints for a detector."""
-    print_devices(list_devices(host, device_detector(detector)))
-    return capsys.readouterr().out.splitlines()
+    with redirect_stdout(io.StringIO()) as output:
+        print_devices(list_devices(host, device_detector(detector)))
+    return output.getvalue().splitlines()
 
 
 def entries(detector: str, host: Host) -> list[DeviceEntry]:
@@ -187,9 +191,9 @@ def test_a_detector_that_hangs_does_not_keep_the_others_from_being_listed() -> N
     assert output.endswith("status 4\n")
 
 
-def test_a_device_that_no_table_matches_has_a_reason(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_device_that_no_table_matches_has_a_reason() -> None:
     """An empty card reader has no size. By default, only disks with a size match."""
-    lines = printed(capsys, "disk", machine(disk("sda", size=0)))
+    lines = printed("disk", machine(disk("sda", size=0)))
     assert '# sda cannot be matched: it has no size, and the default is size = ">0B"' in lines
 
 
@@ -238,18 +242,16 @@ def test_amounts_are_printed_in_a_readable_unit(value: int, dimension: Dimension
     assert readable(value, dimension) == text
 
 
-def test_a_value_that_cannot_be_read_is_a_question_mark(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_value_that_cannot_be_read_is_a_question_mark() -> None:
     host = machine(usb_device("1-1"), usb_device("1-2"), errors({f"{usb_path('1-1')}/idVendor": "EIO"}))
-    _, heading, *rows = (line.split() for line in printed(capsys, "usb", host))
+    _, heading, *rows = (line.split() for line in printed("usb", host))
     column = heading.index("VENDOR")
     assert [(row[0], row[column]) for row in rows[:2]] == [("1-1", "?"), ("1-2", "0403")]
     assert [row[5] for row in rows if row[:1] == ["?:"]] == ["vendor:"]
 
 
-def test_a_machine_without_devices_has_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "m.json").write_text(json.dumps(bare()))
-    assert run(["devices", "usb", "--machine", str(tmp_path / "m.json")]) == 0
-    assert capsys.readouterr().out.startswith("usb: none")
+def test_a_machine_without_devices_has_none() -> None:
+    assert printed("usb", machine())[0].startswith("usb: none")
 
 
 SDB = "/sys/devices/pci0000:3b/0000:3b:00.0/host0/port-0:1/end_device-0:1/target0:0:1/0:0:1:0"
@@ -265,48 +267,42 @@ DANGLING_NIC = merge(
 )
 
 
-def status_of_devices(recorded: Recording, folder: Path, *arguments: str) -> int:
+def devices(recorded: Recording, folder: Path, *arguments: str) -> tuple[int, str, str]:
+    """Runs `devices` on a recording. Returns the exit status, the output and the errors."""
     (folder / "m.json").write_text(json.dumps(recorded))
-    return run(["devices", "--machine", str(folder / "m.json"), *arguments])
+    return executed(run, "devices", f"--machine={folder}/m.json", *arguments)
 
 
 @pytest.mark.parametrize("name", [f"{SDB}/block/sdb/hidden", f"{SDB}/wwid"])
-def test_an_unreadable_disk_hides_no_other_device(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unreadable_disk_hides_no_other_device(name: str, tmp_path: Path) -> None:
     """The exit status shows that a device is unknown, and one line says which."""
-    assert status_of_devices(merge(DANGLING_NIC, errors({name: "EIO"})), tmp_path) == 4
-    out, err = capsys.readouterr()
+    status, out, err = devices(merge(DANGLING_NIC, errors({name: "EIO"})), tmp_path)
+    assert status == 4
     assert {line.split()[0] for line in out.splitlines() if line[:1].isalnum()} >= {"sda", "sdb", "0000:3b:00.0", "1-1"}
     assert "# sdb cannot be matched: it is unknown whether it is another path to a disk: " in out
-    disks, nics = err.splitlines()
-    assert disks.startswith(
+    of_disk, of_nic = err.splitlines()
+    assert of_disk.startswith(
         "capacityd: disk: not everything could be listed: sdb: it is unknown whether it is another "
     )
-    assert nics.endswith("nic: not everything could be listed: eth9: /sys/class/net/eth9 is a dangling link")
+    assert of_nic.endswith("nic: not everything could be listed: eth9: /sys/class/net/eth9 is a dangling link")
 
 
-def test_a_folder_that_cannot_be_listed_hides_no_other_detector(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_that_cannot_be_listed_hides_no_other_detector(tmp_path: Path) -> None:
     recorded = merge(DANGLING_NIC, errors({"/sys/block": "EACCES"}))
     reason = "/sys/block could not be read: Permission denied"
-    assert status_of_devices(recorded, tmp_path) == 4
-    out, err = capsys.readouterr()
-    assert "disk: unknown" in out
-    assert "1-1" in out
+    status, out, err = devices(recorded, tmp_path)
+    assert (status, "disk: unknown" in out, "1-1" in out) == (4, True, True)
     assert f"capacityd: disk: not everything could be listed: {reason}\n" in err
-    assert status_of_devices(recorded, tmp_path, "--json") == 4
-    assert json.loads(capsys.readouterr().out)["not_listed"] == {"disk": reason}
-    assert status_of_devices(recorded, tmp_path, "--toml") == 4
-    assert f"# not all devices could be listed: {reason}\n" in capsys.readouterr().out
+    status, out, _ = devices(recorded, tmp_path, "--json")
+    assert (status, json.loads(out)["not_listed"]) == (4, {"disk": reason})
+    status, out, _ = devices(recorded, tmp_path, "--toml")
+    assert (status, f"# not all devices could be listed: {reason}\n" in out) == (4, True)
 
 
-def test_no_number_is_expected_while_a_count_is_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_number_is_expected_while_a_count_is_unknown(tmp_path: Path) -> None:
     """eth9 is a dangling link, so its kind is unknown. `devices` counts it as unknown, as `probe` does."""
-    assert status_of_devices(DANGLING_NIC, tmp_path, "nic", "--toml") == 4
-    text = capsys.readouterr().out
-    assert "\nexpect" not in text
+    status, out, _ = devices(DANGLING_NIC, tmp_path, "nic", "--toml")
+    assert (status, "\nexpect" in out) == (4, False)
     host = RecordedHost(DANGLING_NIC)
     eth0 = next(entry for entry in entries("nic", host) if entry.device.name == "eth0")
     assert eth0.kind_selector.count is None
@@ -325,8 +321,8 @@ def test_the_upper_of_two_file_systems_that_are_mounted_over_each_other_has_a_li
     assert counted(upper.unique_selector.toml, host) == ["/dev/shm"]
 
 
-def test_a_line_says_if_it_may_match_other_devices(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_says_if_it_may_match_other_devices() -> None:
     assert entries("udev", machine(usb_device("1-1"), errors({"/sys/class": "EACCES"}))) == []
     host = machine(usb_device("1-1"), nic("lo"), errors({"/sys/class/net": "EACCES"}))
-    (line,) = (line for line in printed(capsys, "udev", host) if 'name = "1-1"' in line)
+    (line,) = (line for line in printed("udev", host) if 'name = "1-1"' in line)
     assert line.endswith("# 1-1; it is unknown whether it also matches others")

@@ -10,21 +10,22 @@ import pytest
 from capacityd.cli import run
 from tests.support.nodes import node
 from tests.support.server import answer, failure, review, serve
+from tests.support.terminals import executed
 from tests.unit.node.test_credentials import config, written
 
 A, B = "example.com/a", "example.com/b"
 KEEPS = "capacityd: Node n1 keeps {}; to remove them: install capacityd again and run `capacityd withdraw`\n"
 
 
-def leftover(folder: Path, server: str, capsys: pytest.CaptureFixture[str]) -> str:
+def leftover(folder: Path, server: str) -> str:
     """What the command prints. The metrics file of the configuration is gone then."""
     metrics = folder / "x.prom"
     metrics.write_text("# HELP capacityd_resource_published x\n")
     path = written(folder, config({"server": server}, {"token": "secret"}))
     (folder / "c.toml").write_text(f'[service]\ntextfile = "{metrics}"\n')
-    assert run(["leftover", "--config", str(folder / "c.toml"), "--kubeconfig", path]) == 0
-    assert not metrics.exists()
-    return capsys.readouterr().out
+    status, out, _ = executed(run, "leftover", f"--config={folder}/c.toml", f"--kubeconfig={path}")
+    assert (status, metrics.exists()) == (0, False)
+    return out
 
 
 @pytest.mark.parametrize(
@@ -37,28 +38,25 @@ def leftover(folder: Path, server: str, capsys: pytest.CaptureFixture[str]) -> s
     ],
 )
 def test_a_removal_says_what_the_node_keeps(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], annotated: object, condition: str | None, expected: str
+    tmp_path: Path, annotated: object, condition: str | None, expected: str
 ) -> None:
     document = node(annotated=annotated, condition=condition)
     with serve(
         lambda request: answer(200, document) if request.method == "GET" else review("system:node:n1")
     ) as server:
-        assert leftover(tmp_path, server.url, capsys) == expected
+        assert leftover(tmp_path, server.url) == expected
 
 
-def test_a_removal_says_if_the_node_could_not_be_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_removal_says_if_the_node_could_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serve(lambda _: failure(401, "Unauthorized")) as server:
-        assert "the Node may keep what capacityd has published (the API server" in leftover(
-            tmp_path, server.url, capsys
-        )
+        output = leftover(tmp_path, server.url)
+    assert "the Node may keep what capacityd has published (the API server" in output
     monkeypatch.setattr("capacityd.cli.commands.leftover._TIMEOUT", 0.2)
     monkeypatch.setattr("capacityd.cli.commands.leftover._line", lambda _node: time.sleep(3600))
-    assert "the API server did not answer within 0.2 s" in leftover(tmp_path, "https://127.0.0.1:1", capsys)
+    assert "the API server did not answer within 0.2 s" in leftover(tmp_path, "https://127.0.0.1:1")
 
 
-def test_a_machine_without_a_kubeconfig_is_no_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_machine_without_a_kubeconfig_is_no_node(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text("")
-    assert run(["leftover", "--config", str(tmp_path / "c.toml"), "--kubeconfig", str(tmp_path / "none")]) == 0
-    assert capsys.readouterr().out == ""
+    output = executed(run, "leftover", f"--config={tmp_path}/c.toml", f"--kubeconfig={tmp_path}/none")
+    assert output == (0, "", "")

@@ -17,6 +17,8 @@ from capacityd.model.options import Selection
 from capacityd.model.reasons import Job
 from tests.support.nodes import node
 from tests.support.server import Request, Server, answer, failure, review, serve
+from tests.support.terminals import executed
+from tests.support.tour import MACHINE
 from tests.support.workers import RUN, job_line, worker_arguments
 from tests.unit.node.test_api_node import configure
 
@@ -46,18 +48,22 @@ def server(tmp_path: Path) -> Iterator[Server]:
         yield serving
 
 
-def probed(capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, str]:
-    """Runs `probe` with these options. Returns the outcome for each resource."""
-    run(["probe", "--json", *options])
-    return {resource["name"]: resource["outcome"] for resource in json.loads(capsys.readouterr().out)["resources"]}
+def outcomes(*options: str) -> dict[str, str]:
+    """The outcome for each resource, from `probe` with these options."""
+    _, out, _ = executed(run, "probe", "--json", *options)
+    return {resource["name"]: resource["outcome"] for resource in json.loads(out)["resources"]}
 
 
-def test_the_credentials_name_the_node(server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = [f"--config={tmp_path}/c.toml", f"--kubeconfig={tmp_path}/kubelet.conf"]
-    assert probed(capsys, *options) == {OURS: "quantity", HOSTS: "absent"}
-    assert run(["plan", "--json", *options]) == 0
-    changes = json.loads(capsys.readouterr().out)["changes"]
-    assert [change["name"] for change in changes if change["action"] == "set"] == [OURS]
+def set_by_plan(*options: str) -> list[str]:
+    """The resources that `plan` with these options would set."""
+    _, out, _ = executed(run, "plan", "--json", *options)
+    return [change["name"] for change in json.loads(out)["changes"] if change["action"] == "set"]
+
+
+def test_the_credentials_name_the_node(server: Server, tmp_path: Path) -> None:
+    options = (f"--config={tmp_path}/c.toml", f"--kubeconfig={tmp_path}/kubelet.conf")
+    assert outcomes(*options) == {OURS: "quantity", HOSTS: "absent"}
+    assert set_by_plan(*options) == [OURS]
 
 
 @pytest.mark.slow
@@ -72,34 +78,27 @@ def test_the_service_publishes_only_the_resource_for_its_node(server: Server, tm
 
 
 @pytest.mark.parametrize("name", ["n1", "other"])
-def test_an_option_or_the_configuration_names_the_node(
-    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_option_or_the_configuration_names_the_node(tmp_path: Path, name: str) -> None:
     expected = {OURS: "quantity" if name == "n1" else "absent", HOSTS: "absent"}
     (tmp_path / "c.toml").write_text(CONFIG)
-    assert probed(capsys, f"--config={tmp_path}/c.toml", f"--node-name={name}") == expected
+    assert outcomes(f"--config={tmp_path}/c.toml", f"--node-name={name}") == expected
     (tmp_path / "c.toml").write_text(f'{CONFIG}\n[kubernetes]\nnode_name = "{name}"\n')
-    assert probed(capsys, f"--config={tmp_path}/c.toml") == expected
+    assert outcomes(f"--config={tmp_path}/c.toml") == expected
 
 
-def test_the_name_is_unknown_until_the_api_server_says_who_we_are(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_name_is_unknown_until_the_api_server_says_who_we_are(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text(CONFIG)
     with serve(lambda _: failure(503)) as server:
         configure(tmp_path / "kubelet.conf", server.url, "secret-token")
-        options = [f"--config={tmp_path}/c.toml", f"--kubeconfig={tmp_path}/kubelet.conf"]
-        assert probed(capsys, *options) == {OURS: "unknown", HOSTS: "unknown"}
-        run(["probe", *options])
-    captured = capsys.readouterr()
-    assert "the Node's name is not known" in captured.err
-    assert "the Node's name is not known; give it with --node-name" in captured.out
+        options = (f"--config={tmp_path}/c.toml", f"--kubeconfig={tmp_path}/kubelet.conf")
+        assert outcomes(*options) == {OURS: "unknown", HOSTS: "unknown"}
+        _, out, err = executed(run, "probe", *options)
+    assert "the Node's name is not known" in err
+    assert "the Node's name is not known; give it with --node-name" in out
 
 
 @pytest.mark.parametrize(("bound", "outcome"), [("", "unknown"), ("n1", "quantity")])
-def test_a_host_name_is_not_taken_for_the_nodes_name(
-    tmp_path: Path, bound: str, outcome: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_host_name_is_not_taken_for_the_nodes_name(tmp_path: Path, bound: str, outcome: str) -> None:
     """A person's credentials do not tell the Node's name, unless the token is bound to a Node."""
 
     def script(request: Request) -> bytes:
@@ -113,29 +112,25 @@ def test_a_host_name_is_not_taken_for_the_nodes_name(
     (tmp_path / "c.toml").write_text(CONFIG)
     with serve(script) as server:
         configure(tmp_path / "kubelet.conf", server.url, "secret-token")
-        options = [f"--config={tmp_path}/c.toml", f"--kubeconfig={tmp_path}/kubelet.conf"]
-        expected = {OURS: outcome, HOSTS: "absent" if bound else "unknown"}
-        assert probed(capsys, *options) == expected
-        run(["plan", "--json", *options])
-        changes = json.loads(capsys.readouterr().out)["changes"]
-        assert [change["name"] for change in changes if change["action"] == "set"] == ([OURS] if bound else [])
+        options = (f"--config={tmp_path}/c.toml", f"--kubeconfig={tmp_path}/kubelet.conf")
+        assert outcomes(*options) == {OURS: outcome, HOSTS: "absent" if bound else "unknown"}
+        assert set_by_plan(*options) == ([OURS] if bound else [])
 
 
-def test_with_a_recording_only_a_node_file_gives_the_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_with_a_recording_only_a_node_file_gives_the_name(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text(CONFIG)
-    machine = "--machine=conf/examples/tour/machine.json"
-    assert probed(capsys, machine, f"--config={tmp_path}/c.toml") == {OURS: "unknown", HOSTS: "unknown"}
     (tmp_path / "n1.json").write_text(json.dumps(node()))
-    of_file = (machine, f"--config={tmp_path}/c.toml", f"--node-file={tmp_path}/n1.json")
-    assert probed(capsys, *of_file) == {OURS: "quantity", HOSTS: "absent"}
+    options = (f"--machine={MACHINE}", f"--config={tmp_path}/c.toml")
+    assert outcomes(*options) == {OURS: "unknown", HOSTS: "unknown"}
+    assert outcomes(*options, f"--node-file={tmp_path}/n1.json") == {OURS: "quantity", HOSTS: "absent"}
 
 
 @pytest.mark.parametrize("command", ["plan", "probe", "withdraw"])
-def test_a_file_with_another_node_is_refused(tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_with_another_node_is_refused(tmp_path: Path, command: str) -> None:
     (tmp_path / "c.toml").write_text(f'{CONFIG}[kubernetes]\nnode_name = "n2"\n')
     (tmp_path / "n1.json").write_text(json.dumps(node()))
-    options = [f"--config={tmp_path}/c.toml", f"--node-file={tmp_path}/n1.json"]
-    assert run([command, *options]) == (4 if command == "probe" else 2)
-    error = 'it is the Node "n1", but node_name is "n2": save that Node, or use --node-name=n1'
-    assert error in capsys.readouterr().err
+    options = (f"--config={tmp_path}/c.toml", f"--node-file={tmp_path}/n1.json")
+    status, _, err = executed(run, command, *options)
+    assert status == (4 if command == "probe" else 2)
+    assert 'it is the Node "n1", but node_name is "n2": save that Node, or use --node-name=n1' in err
     assert run([command, *options, "--node-name=n1"]) == 0

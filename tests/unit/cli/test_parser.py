@@ -16,88 +16,81 @@ from capacityd.cli import run
 from capacityd.node.file_node import FileNode
 from tests import ROOT
 from tests.support.nodes import node
-from tests.support.terminals import ServiceFiles
+from tests.support.terminals import ServiceFiles, executed
 from tests.support.tour import MACHINE
 
 TOUR = str(ROOT / "conf/examples/tour/dongles.toml")
-BROKEN = '[resources."example.com/dongle"]\nusb = { vndor = "0529" }\n'
+
+
+ON_MACHINE = ("--machine", str(MACHINE))
 
 
 @pytest.fixture
-def node_file(tmp_path: Path) -> str:
+def node_file(tmp_path: Path) -> Path:
     path = tmp_path / "node.json"
     path.write_text(json.dumps(node()))
-    return str(path)
+    return path
 
 
-def test_apply_and_withdraw_write_once_and_a_dry_run_writes_nothing(
-    node_file: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A dry run of `withdraw` prints the same changes. A repeated command writes nothing."""
-    names = ("example.com/dongle", "example.com/nic-mbps", "example.com/scratch-gib")
-    options = ["--machine", str(MACHINE), "--config", TOUR, "--node-file", node_file, "--json"]
-    for command, action in (("apply", "set"), ("withdraw", "remove")):
-        before = Path(node_file).read_text()
-        for dry in [["--dry-run"], []] if command == "withdraw" else [[]]:
-            assert Path(node_file).read_text() == before
-            assert run([command, *dry, *options]) == 0
-            report = json.loads(capsys.readouterr().out)
-            assert (report["node"], report["applied"]) == ("n1", not dry)
-            assert [(change["name"], change["action"]) for change in report["changes"]] == [(n, action) for n in names]
-        published = {*names} & json.loads(Path(node_file).read_text())["status"]["capacity"].keys()
-        assert published == ({*names} if command == "apply" else set())
-        assert run([command, *options]) == 0
-        assert json.loads(capsys.readouterr().out)["applied"] is False
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    return tmp_path / "c.toml"
 
 
-def test_refused_and_unknown_exit_with_status_4(
-    node_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Path(node_file).write_text(json.dumps(node(capacity={"example.com/dongle": "0"})))
-    assert run(["apply", "--machine", str(MACHINE), "--config", TOUR, "--node-file", node_file]) == 4
-    assert "adopt = true" in capsys.readouterr().out
-    assert json.loads(Path(node_file).read_text())["status"]["capacity"]["example.com/dongle"] == "0"
-    config = tmp_path / "c.toml"
+def test_apply_and_withdraw_write_once_and_a_dry_run_writes_nothing(node_file: Path) -> None:
+    """A dry run of `withdraw` prints the same changes. A repeated `withdraw` writes nothing."""
+    names = ["example.com/dongle", "example.com/nic-mbps", "example.com/scratch-gib"]
+    options = (*ON_MACHINE, f"--config={TOUR}", f"--node-file={node_file}", "--json")
+    for command, action, published in (
+        ("apply", "set", names),
+        ("withdraw --dry-run", "remove", names),
+        ("withdraw", "remove", []),
+    ):
+        status, out, _ = executed(run, *command.split(), *options)
+        report = json.loads(out)
+        assert (status, report["node"], report["applied"]) == (0, "n1", command != "withdraw --dry-run")
+        assert [(change["name"], change["action"]) for change in report["changes"]] == [(n, action) for n in names]
+        stored = json.loads(node_file.read_text())["status"]["capacity"]
+        assert [name for name in names if name in stored] == published
+    assert json.loads(executed(run, "withdraw", *options)[1])["applied"] is False
+
+
+def test_refused_and_unknown_exit_with_status_4(node_file: Path, config: Path) -> None:
+    document = json.dumps(node(capacity={"example.com/dongle": "0"}))
+    node_file.write_text(document)
+    config.write_text('[resources."example.com/dongle"]\nusb = { vendor = "0529" }\n')
+    status, out, _ = executed(run, "apply", *ON_MACHINE, f"--config={config}", f"--node-file={node_file}")
+    assert (status, "adopt = true" in out) == (4, True)
+    assert json.loads(node_file.read_text())["status"]["capacity"] == json.loads(document)["status"]["capacity"]
     config.write_text('[resources."example.com/seats"]\nfile = { path = "/nowhere/seats" }\n')
-    assert run(["probe", "--config", str(config)]) == 4
-    assert "/nowhere/seats does not exist" in capsys.readouterr().out
+    status, out, _ = executed(run, "probe", f"--config={config}")
+    assert (status, "/nowhere/seats does not exist" in out) == (4, True)
 
 
-def test_a_configuration_with_errors_exits_with_status_2(
-    node_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    config, before = tmp_path / "c.toml", Path(node_file).read_text()
-    config.write_text(BROKEN)
+def test_a_configuration_with_errors_exits_with_status_2(node_file: Path, config: Path) -> None:
+    before = node_file.read_text()
+    config.write_text('[resources."example.com/dongle"]\nusb = { vndor = "0529" }\n')
     message = 'unknown key; did you mean "vendor"?'
-    for command in (["probe"], ["plan"], ["apply"], ["config", "check"], ["config", "show"]):
-        where = ["--node-file", node_file] if command[0] in ("plan", "apply") else []
-        assert run([*command, *where, "--config", str(config)]) == 2
-        captured = capsys.readouterr()
-        assert captured.out == ""
-        assert message in captured.err
-        assert captured.err.startswith(f"{config}:2: " if command == ["config", "check"] else "capacityd: ")
-    assert Path(node_file).read_text() == before
-    assert run(["config", "check", "--json", "--config", str(config)]) == 2
-    error = {"file": str(config), "line": 2, "table": 'resources."example.com/dongle".usb', "key": "vndor"}
-    output = json.loads(capsys.readouterr().out)
-    assert output == {
-        "files": [str(config)],
-        "skipped": [],
-        "errors": [error | {"message": message}],
-        "warnings": [],
-    }
+    of_node = f"--node-file={node_file}"
+    for command in (("probe",), ("plan", of_node), ("apply", of_node), ("config", "check"), ("config", "show")):
+        status, out, err = executed(run, *command, f"--config={config}")
+        assert (status, out, message in err) == (2, "", True)
+        assert err.startswith(f"{config}:2: " if command == ("config", "check") else "capacityd: ")
+    assert node_file.read_text() == before
+    status, out, _ = executed(run, "config", "check", "--json", f"--config={config}")
+    table = 'resources."example.com/dongle".usb'
+    error = {"file": str(config), "line": 2, "table": table, "key": "vndor", "message": message}
+    assert (status, json.loads(out)) == (2, {"files": [str(config)], "skipped": [], "errors": [error], "warnings": []})
 
 
-def test_a_recording_is_never_applied_to_a_real_node(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_recording_is_never_applied_to_a_real_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The message is the same, whether the service runs or not."""
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
     for files in (ServiceFiles(), ServiceFiles(service=None)):
         with files.written(tmp_path):
             for command in ("apply", "withdraw", "run"):
-                assert run([command, "--machine", str(MACHINE), "--config", TOUR]) == 2
-                assert "--machine selects another machine" in capsys.readouterr().err
+                status, _, err = executed(run, command, *ON_MACHINE, f"--config={TOUR}")
+                assert (status, "--machine selects another machine" in err) == (2, True)
 
 
 @pytest.mark.parametrize("option", ["machine", "node-file"])
@@ -108,14 +101,13 @@ def test_a_file_that_is_no_recording_or_no_node_exits_with_status_2(tmp_path: Pa
     assert run(["plan", f"--{option}={tmp_path}/x", "--config", TOUR]) == 2
 
 
-def test_observe_forbids_apply(node_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = tmp_path / "c.toml"
+def test_observe_forbids_apply(node_file: Path, config: Path) -> None:
     config.write_text(f"{Path(TOUR).read_text()}[kubernetes]\nobserve = true\n")
-    options = ["--machine", str(MACHINE), "--config", str(config), "--node-file", node_file]
-    before = Path(node_file).read_text()
-    assert run(["apply", *options]) == 2
-    assert "observe = true" in capsys.readouterr().err
-    assert Path(node_file).read_text() == before
+    options = (*ON_MACHINE, f"--config={config}", f"--node-file={node_file}")
+    before = node_file.read_text()
+    status, _, err = executed(run, "apply", *options)
+    assert (status, "observe = true" in err) == (2, True)
+    assert node_file.read_text() == before
     assert run(["plan", *options]) == 0
 
 
@@ -141,86 +133,69 @@ def test_observe_forbids_apply(node_file: str, tmp_path: Path, capsys: pytest.Ca
         ("status --machine x.json", "unrecognized arguments: --machine x.json"),
     ],
 )
-def test_a_usage_error_is_explained_and_exits_with_status_2(
-    command: str, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    try:
-        exit_status: object = run(command.split())
-    except SystemExit as e:  # argparse exits this way
-        exit_status = e.code
-    assert exit_status == 2
-    captured = capsys.readouterr()
-    assert message in captured.err
-    assert captured.out == ""
+def test_a_usage_error_is_explained_and_exits_with_status_2(command: str, message: str) -> None:
+    status, out, err = executed(run, *command.split())
+    assert (status, out) == (2, "")
+    assert message in err
 
 
-def test_a_runtime_directory_that_cannot_be_written_is_named_with_the_reason(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_runtime_directory_that_cannot_be_written_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RUNTIME_DIRECTORY", "/proc/none")
-    assert run(["run"]) == 1
-    assert "the folder /proc/none cannot be written: No such file or directory; " in capsys.readouterr().err
+    status, _, err = executed(run, "run")
+    assert status == 1
+    assert "the folder /proc/none cannot be written: No such file or directory; " in err
 
 
-@pytest.mark.parametrize("command", ["apply", "withdraw"])
-def test_while_the_service_runs_a_command_writes_nothing(
-    node_file: str, command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize(("command", "harmless"), [("apply", "plan"), ("withdraw", "withdraw --dry-run")])
+def test_while_the_service_runs_a_command_writes_nothing(node_file: Path, command: str, harmless: str) -> None:
     running = mock.patch("capacityd.worker.runtime_files.running", return_value=mock.Mock(pid=1))
-    cluster = mock.patch("capacityd.cli.commands.publish.node_of", return_value=FileNode(node_file))
+    cluster = mock.patch("capacityd.cli.commands.publish.node_of", return_value=FileNode(str(node_file)))
     with running, cluster:
-        assert run([command, "--config", TOUR]) == 2
-        error = capsys.readouterr().err
-        assert "`systemctl stop capacityd` ends it" in error
-        assert ("systemctl reload capacityd" in error) == (command == "apply")
-        harmless = ["plan"] if command == "apply" else ["withdraw", "--dry-run"]
-        assert f"`capacityd {' '.join(harmless)}` shows what would be" in error
-        assert run([*harmless, "--machine", str(MACHINE), "--config", TOUR]) == 0
+        status, _, err = executed(run, command, f"--config={TOUR}")
+        assert (status, "`systemctl stop capacityd` ends it" in err) == (2, True)
+        assert ("systemctl reload capacityd" in err) == (command == "apply")
+        assert f"`capacityd {harmless}` shows what would be" in err
+        assert run([*harmless.split(), *ON_MACHINE, "--config", TOUR]) == 0
 
 
 @pytest.mark.parametrize(
     ("expect", "quantity", "status"), [(4, "4", 0), (5, "4", 4), (5, "absent", 4), (1, "does not apply", 0)]
 )
 def test_less_than_expected_is_shown_and_is_no_failure_of_a_plan(
-    node_file: str, tmp_path: Path, expect: int, quantity: str, status: int, capsys: pytest.CaptureFixture[str]
+    node_file: Path, config: Path, expect: int, quantity: str, status: int
 ) -> None:
     """`probe` exits with status 4. `plan` and `apply` exit with 0, because they can publish the number."""
     vendor = "0529" if quantity == "4" else "ffff"
     when = 'when = { arch = "another" }' if quantity == "does not apply" else ""
-    config = tmp_path / "c.toml"
     config.write_text(f'[resources."example.com/x"]\nusb = {{ vendor = "{vendor}" }}\nexpect = {expect}\n{when}\n')
-    options = ["--machine", str(MACHINE), "--config", str(config), "--node-file", node_file]
+    options = (*ON_MACHINE, f"--config={config}", f"--node-file={node_file}")
     reported = status == 4
 
-    for explain in ([], ["--explain"]):
-        assert run(["probe", *explain, *options]) == status
-        assert (f"less than the expected {expect}" in capsys.readouterr().out) == reported
-
-    assert run(["probe", "--json", *options]) == status
-    output, error = capsys.readouterr()
-    assert (f"less than the expected {expect}\n" in error) == reported, "also with --json"
-    (resource,) = json.loads(output)["resources"]
+    for explain in ((), ("--explain",)):
+        found, out, _ = executed(run, "probe", *explain, *options)
+        assert (found, f"less than the expected {expect}" in out) == (status, reported)
+    found, out, err = executed(run, "probe", "--json", *options)
+    assert (found, f"less than the expected {expect}\n" in err) == (status, reported)
+    (resource,) = json.loads(out)["resources"]
     assert (resource["expect"], resource["below_expect"]) == (expect, reported)
 
     for command in ("plan", "apply"):
-        assert run([command, *options]) == 0
-        assert (f" of {expect}, less than expected\n" in capsys.readouterr().out) == reported
-    assert run(["plan", "--json", *options]) == 0
-    assert ("example.com/x: below expected: " in capsys.readouterr().err) == reported
+        found, out, _ = executed(run, command, *options)
+        assert (found, f" of {expect}, less than expected\n" in out) == (0, reported)
+    found, _, err = executed(run, "plan", "--json", *options)
+    assert (found, "example.com/x: below expected: " in err) == (0, reported)
 
 
-def test_names_of_devices_are_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_of_devices_are_escaped(tmp_path: Path) -> None:
     recording = json.loads(MACHINE.read_text())
     (path,) = [p for p in recording["files"] if p.endswith("/1-2/product")]
     recording["properties"] = {}  # the hardware database would name the device
     recording["files"][path] = "Mouse\x1b]0;owned\x07\u202e\n"
     machine = tmp_path / "machine.json"
     machine.write_text(json.dumps(recording))
-    for arguments in (["devices"], ["devices", "--json"]):
-        assert run([*arguments, "--machine", str(machine)]) == 0
-        output = capsys.readouterr().out
-        assert "owned" in output
-        assert all(c.isprintable() or c == "\n" for c in output)
+    for options in ((), ("--json",), ("--toml",)):
+        status, out, _ = executed(run, "devices", *options, f"--machine={machine}")  # the output must be printable
+        assert (status, "owned" in out) == (0, True)
 
 
 def test_commands_import_no_library_that_they_do_not_need() -> None:

@@ -1,4 +1,4 @@
-"""What --help says below the options of each command: examples, signs, exit statuses and files."""
+"""What --help says below the options of each command: examples, signs and exit statuses."""
 
 from __future__ import annotations
 
@@ -56,12 +56,6 @@ SIGNS = {
 }
 """Command -> the meaning of the signs in its output."""
 
-FILES = (
-    ("/etc/capacityd/conf.d/*.toml", "the configuration, capacityd.toml(5)"),
-    ("/usr/share/capacityd/examples", "configurations to copy from"),
-)
-"""Pairs of path and content, for the help of the program itself."""
-
 STATUSES = {  # exit status -> its meaning
     0: "done",
     1: "failed",
@@ -83,8 +77,8 @@ COMMAND_STATUSES = {
 
 
 def program_epilog() -> str:
-    """Returns examples, exit statuses and files of the program itself."""
-    text = epilog(EXAMPLES[""], STATUSES, files=FILES)
+    """Returns examples and exit statuses of the program itself."""
+    text = epilog(EXAMPLES[""], STATUSES)
     return f"{text}\n\nFor more: capacityd COMMAND --help, man capacityd, man capacityd.toml"
 
 
@@ -94,31 +88,21 @@ def command_epilog(command: str) -> str:
     return epilog(EXAMPLES[command], statuses, signs=SIGNS.get(command, ""))
 
 
-def epilog(
-    examples: Sequence[tuple[str, str]],
-    statuses: Mapping[int, str],
-    signs: str = "",
-    files: Sequence[tuple[str, str]] = (),
-) -> str:
+def epilog(examples: Sequence[tuple[str, str]], statuses: Mapping[int, str], signs: str = "") -> str:
     """Returns the text below the options.
 
     examples: pairs of command line and purpose. statuses: exit status -> its meaning. signs: the meaning of the signs
-    in the output. files: pairs of path and content.
+    in the output.
     """
-    parts = [["examples:", *_aligned(examples, before_meaning="# ")]]
+    width = max(len(command_line) for command_line, _ in examples)
+    lines = ["examples:"]
+    lines += [f"  {command_line:<{width}}  # {purpose}" for command_line, purpose in examples]
     if signs:
-        parts.append(["signs:", *_wrapped(f"  {signs}", indent=2)])
-    lines = [line for code, text in statuses.items() for line in _wrapped(f"  {code}  {text}", indent=5)]
-    parts.append(["exit status:", *lines])
-    if files:
-        parts.append(["files:", *_aligned(files)])
-    return "\n\n".join("\n".join(part) for part in parts)
-
-
-def _aligned(rows: Sequence[tuple[str, str]], before_meaning: str = "") -> list[str]:
-    """A line for each pair, with the meanings in one column."""
-    width = max(len(name) for name, _ in rows)
-    return [f"  {name:<{width}}  {before_meaning}{meaning}" for name, meaning in rows]
+        lines += ["", "signs:", *_wrapped(f"  {signs}", indent=2)]
+    lines += ["", "exit status:"]
+    for status, meaning in statuses.items():
+        lines += _wrapped(f"  {status}  {meaning}", indent=5)
+    return "\n".join(lines)
 
 
 def _wrapped(line: str, indent: int) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from capacityd.cli.inventory.devices import DeviceEntry, DeviceListing
 from capacityd.cli.inventory.found import FoundDevice
@@ -86,27 +86,16 @@ def _resource(listing: DeviceListing, first: DeviceEntry, used_names: set[str]) 
         key: value for key, value in detector.suggested_only_if.items() if isinstance(detector.keys[key].kind, Flag)
     }
     table = {**first.kind_selector.table, **flags}
-    tests = key_matchers(detector, table)
-    devices = []
-    unknown_because = listing.error
-    for entry in listing.entries:
-        result = match_tests(tests, entry.device)
-        if result.matches:
-            devices.append(entry.device)
-        elif result.matches is None:
-            unknown_because = unknown_because or f"{entry.device.name}: {result.reason}"
-    devices = devices or [first.device]
+    counted, unknown_because = _counted(listing, table)
+    devices = counted or [first.device]
     name = _resource_name(detector, devices[0], used_names)
     used_names.add(name)
     lines = [
         f'[resources."{_DOMAIN}/{name}"]',
         toml_line(detector.name, table),
         f"expect = {len(devices)}  # the number of devices now",
+        *_measure_comments(detector, devices),
     ]
-    for key, unit, total in _totals(detector, devices):
-        lines.append(f'# measure = "{key}"  # instead of a count; then expect = {total}')
-        if unit:
-            lines.append(f'# unit = "{unit}"')
     if unknown_because:
         why = f"# commented out, because the count is unknown: {unknown_because}"
         lines = [why, *(f"# {line}" for line in lines)]
@@ -115,8 +104,22 @@ def _resource(listing: DeviceListing, first: DeviceEntry, used_names: set[str]) 
     return "\n".join([f"# {title} ({len(devices)}): {names}", *lines, ""])
 
 
-def _totals(detector: DeviceDetector, devices: Sequence[FoundDevice]) -> Iterable[tuple[str, str, int]]:
-    """Yields key, unit and total of the first measure in each dimension that all these devices report."""
+def _counted(listing: DeviceListing, table: Mapping[str, object]) -> tuple[list[FoundDevice], str]:
+    """The devices that a table matches, and why their number is unknown; "" if it is known."""
+    tests = key_matchers(listing.detector, table)
+    counted = []
+    unknown_because = listing.error
+    for entry in listing.entries:
+        result = match_tests(tests, entry.device)
+        if result.matches:
+            counted.append(entry.device)
+        elif result.matches is None:
+            unknown_because = unknown_because or f"{entry.device.name}: {result.reason}"
+    return counted, unknown_because
+
+
+def _measure_comments(detector: DeviceDetector, devices: Sequence[FoundDevice]) -> Iterator[str]:
+    """Yields comments about the first measure in each dimension that all these devices report, and its total."""
     used_dimensions: set[Dimension] = set()
     for key, measure in detector.measures.items():
         values = [device.get(key) for device in devices]
@@ -126,7 +129,9 @@ def _totals(detector: DeviceDetector, devices: Sequence[FoundDevice]) -> Iterabl
         unit, base_units = _UNITS[measure.dimension]
         total = sum(value for value in values if isinstance(value, int)) // base_units
         if total:  # a quantity of less than one unit is useless
-            yield key, unit, total
+            yield f'# measure = "{key}"  # instead of a count; then expect = {total}'
+            if unit:
+                yield f'# unit = "{unit}"'
 
 
 def _resource_name(detector: DeviceDetector, device: FoundDevice, used_names: Collection[str]) -> str:

@@ -66,34 +66,64 @@ WORDS = [
     "",
     " ",
 ]
-words = st.sampled_from(WORDS)
-maybe = st.none() | words
+texts = st.sampled_from(WORDS)
 ids = st.sampled_from(["0403", "0529", "04aB"])
+usb_devices = st.lists(st.tuples(ids, ids, st.none() | texts, st.none() | texts), max_size=5)
+pci_functions = st.lists(st.tuples(ids, ids, st.sampled_from(["030000", "120000", "060400"])), max_size=4)
+link_speeds = st.sampled_from([(10**9,), (10**9, 10**10), ()])
+nics = st.lists(st.tuples(ids, link_speeds), max_size=3)
+nvme_disks = st.lists(st.tuples(texts, st.integers(1, 2**40)), max_size=3)
+
+
+@st.composite
+def usb(draw: st.DrawFn) -> list[Recording]:
+    """USB devices. Some values of the first device may be unreadable."""
+    parts: list[Recording] = []
+    for number, (vendor, product, serial, model) in enumerate(draw(usb_devices), 1):
+        parts.append(usb_device(f"1-{number}", vendor, product, serial, model, number=number + 1))
+    attribute = draw(st.sampled_from([None, "serial", "idVendor", "bDeviceClass"]))
+    if parts and attribute is not None:
+        parts.append(errors({f"{usb_path('1-1')}/{attribute}": "EIO"}))
+    if draw(st.booleans()):
+        parts.append(usb_hub("1-9", 30))
+    return parts
+
+
+@st.composite
+def pci(draw: st.DrawFn) -> list[Recording]:
+    """PCI functions, with or without a virtual function, and network interfaces."""
+    parts: list[Recording] = []
+    for number, (vendor, device, device_class) in enumerate(draw(pci_functions)):
+        parts.append(pci_function(f"0000:3b:00.{number}", vendor, device, device_class))
+    if len(parts) > 1 and draw(st.booleans()):
+        parts.append(pci_function("0000:3b:01.0", "0403", "0403", physfn="0000:3b:00.0"))
+    for number, (vendor, speeds) in enumerate(draw(nics)):
+        address = f"0000:0{number}:00.0"
+        parts.append(pci_nic(f"eth{number}", address, vendor, "1572", link_speeds=speeds, number=number + 2))
+    if draw(st.booleans()):
+        parts += [nic("br0", devtype="bridge", number=20), nic("lo", number=21)]
+    if draw(st.booleans()):
+        parts.append(routes("eth0"))
+    return parts
+
+
+@st.composite
+def disks(draw: st.DrawFn) -> list[Recording]:
+    """NVMe and other disks, and a drive without a medium."""
+    parts: list[Recording] = []
+    for number, (serial, sectors) in enumerate(draw(nvme_disks)):
+        parts.append(nvme(f"nvme{number}n1", serial=serial, wwid=None, size=sectors * 512, number=f"259:{number}"))
+    others = [disk("sda", "/sys/devices/x/0:0:0:0"), disk("sdb", "/sys/devices/x/1:0:0:0", number="8:16")]
+    parts += others[: draw(st.integers(0, 2))]
+    if draw(st.booleans()):
+        parts.append(disk("sdz", "/sys/devices/x/9:0:0:0", 0, number="8:240"))
+    return parts
 
 
 @st.composite
 def machines(draw: st.DrawFn) -> RecordedHost:
     """A machine with devices of all detectors: many of the same kind, some with missing or unreadable values."""
-    usb = draw(st.lists(st.tuples(ids, ids, maybe, maybe), max_size=5))
-    parts = [usb_device(f"1-{n}", v, p, s, m, number=n + 1) for n, (v, p, s, m) in enumerate(usb, 1)]
-    parts += [usb_hub("1-9", 30)] if draw(st.booleans()) else []
-    functions = draw(st.lists(st.tuples(ids, ids, st.sampled_from(["030000", "120000", "060400"])), max_size=4))
-    parts += [pci_function(f"0000:3b:00.{n}", v, d, c) for n, (v, d, c) in enumerate(functions)]
-    if len(functions) > 1 and draw(st.booleans()):
-        parts.append(pci_function("0000:3b:01.0", "0403", "0403", physfn="0000:3b:00.0"))
-    speeds = st.sampled_from([(10**9,), (10**9, 10**10), ()])
-    for n, (vendor, speed) in enumerate(draw(st.lists(st.tuples(ids, speeds), max_size=3))):
-        parts.append(pci_nic(f"eth{n}", f"0000:0{n}:00.0", vendor, "1572", link_speeds=speed, number=n + 2))
-    parts += [nic("br0", devtype="bridge", number=20), nic("lo", number=21)] if draw(st.booleans()) else []
-    parts += [routes("eth0")] if draw(st.booleans()) else []
-    for n, (serial, size) in enumerate(draw(st.lists(st.tuples(words, st.integers(1, 2**40)), max_size=3))):
-        parts.append(nvme(f"nvme{n}n1", serial=serial, wwid=None, size=size * 512, number=f"259:{n}"))
-    disks = draw(st.integers(0, 2))
-    parts += [disk(f"sd{'ab'[n]}", f"/sys/devices/x/{n}:0:0:0", number=f"8:{16 * n}") for n in range(disks)]
-    parts += [disk("sdz", "/sys/devices/x/9:0:0:0", 0, number="8:240")] if draw(st.booleans()) else []
-    attributes = [f"{usb_path('1-1')}/{name}" for name in ("serial", "idVendor", "bDeviceClass")]
-    unreadable = draw(st.sampled_from(["", *attributes]))
-    return machine(*parts, errors({unreadable: "EIO"} if unreadable and usb else {}))
+    return machine(*draw(usb()), *draw(pci()), *draw(disks()))
 
 
 def counted(toml: str, host: Host) -> list[str]:
@@ -101,7 +131,7 @@ def counted(toml: str, host: Host) -> list[str]:
     (resource,) = loaded(f"{HEADER}\n{toml}").require().resources
     reading = read_resource(resource, host, "n1")
     assert isinstance(reading, Quantity), (toml, reading)
-    return [e.device for e in reading.contributions]
+    return [contribution.device for contribution in reading.contributions]
 
 
 def printed(detector: str, host: Host) -> list[str]:
@@ -151,11 +181,9 @@ def escaped(text: str) -> str:
 def test_a_line_of_a_file_system_matches_only_it_whatever_its_mount_point_is(
     mounted: list[tuple[str, str, str]],
 ) -> None:
-    points = [f"/{n}{point.rstrip('/')}" for n, (point, _, _) in enumerate(mounted)]
-    lines = [
-        (escaped(p), f"0:{n}", kind, escaped(source))
-        for n, (p, (_, source, kind)) in enumerate(zip(points, mounted, strict=True), 9)
-    ]
+    lines = []
+    for number, (mount_point, source, kind) in enumerate(mounted, 9):
+        lines.append((escaped(f"/{number}{mount_point.rstrip('/')}"), f"0:{number}", kind, escaped(source)))
     host = machine(mounts(("/", "8:1", "ext4", "/dev/sda1"), *lines))
     listed = entries("filesystem", host)
     assert len(listed) == len(mounted) + 1
@@ -214,7 +242,7 @@ def test_names_come_from_the_hardware_database_or_from_the_device() -> None:
         usb_device("1-3", "1234", model="Thing", manufacturer="Thing Works"),
         usb_device("1-4", "1234", "5678", model=None, manufacturer=None),
     )
-    assert {e.device.name: e.device.title for e in entries("usb", host)} == {
+    assert {entry.device.name: entry.device.title for entry in entries("usb", host)} == {
         "1-1": "Future Technology Devices Co., Ltd FT232R USB UART",
         "1-2": "Maker One",
         "1-3": "Thing",
@@ -224,7 +252,7 @@ def test_names_come_from_the_hardware_database_or_from_the_device() -> None:
 
 def test_devices_are_sorted_by_the_numbers_in_their_names() -> None:
     host = machine(*(nic(name, number=number) for number, name in enumerate(("eth10", "eth2", "eth0", "eth"), 2)))
-    assert [e.device.name for e in entries("nic", host)] == ["eth", "eth0", "eth2", "eth10"]
+    assert [entry.device.name for entry in entries("nic", host)] == ["eth", "eth0", "eth2", "eth10"]
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from capacityd.model.node import CONDITION, CONFIGURATION_ANNOTATION
+from kubectl_capacityd.__main__ import run
 from kubectl_capacityd.commands.source import INSTANCE_TYPE
-from kubectl_capacityd.run import run
 from tests import ROOT
 from tests.support.nodes import node
 from tests.support.pages import blocks

@@ -24,23 +24,22 @@ class Backing(Enum):
     INTERFACE = auto()  # FUSE: a program's view of files that are elsewhere
 
 
-_TYPES: dict[str, Backing] = {
-    **dict.fromkeys(("apfs", "bcachefs", "btrfs", "jffs2", "ubifs", "zfs"), Backing.LOCAL),
-    **dict.fromkeys(("erofs", "iso9660", "squashfs", "udf"), Backing.IMAGE),
-    **dict.fromkeys(("ramfs", "rootfs", "tmpfs"), Backing.MEMORY),
-    **dict.fromkeys(("9p", "afs", "beegfs", "ceph", "cifs", "glusterfs", "gpfs", "lustre", "nfs"), Backing.SERVER),
-    **dict.fromkeys(("nfs4", "orangefs", "smb3", "vboxsf", "virtiofs", "vmhgfs", "wekafs"), Backing.SERVER),
-    **dict.fromkeys(("fuse.ceph", "fuse.curlftpfs", "fuse.davfs", "fuse.glusterfs", "fuse.sshfs"), Backing.SERVER),
-    **dict.fromkeys(("gfs2", "ocfs2"), Backing.CLUSTER),
-    **dict.fromkeys(("fuse", "fuseblk"), Backing.PROGRAM),
-    **dict.fromkeys(("aufs", "ecryptfs", "overlay"), Backing.LAYERS),
-    # FUSE programs that show the content of an image, layers, or files that are elsewhere.
-    **dict.fromkeys(("fuse.snapfuse", "fuse.squashfuse", "fuse.squashfuse_ll"), Backing.IMAGE),
-    **dict.fromkeys(("fuse.fuse-overlayfs", "fuse.mergerfs", "fuse.unionfs"), Backing.LAYERS),
-    **dict.fromkeys(("fuse.gvfsd-fuse", "fuse.lxcfs", "fuse.portal", "fuse.sysboxfs"), Backing.INTERFACE),
-    "autofs": Backing.TRIGGER,
-    "nsfs": Backing.NAMESPACE,
+_TYPES = {
+    Backing.LOCAL: "apfs bcachefs btrfs jffs2 ubifs zfs",
+    Backing.IMAGE: "erofs iso9660 squashfs udf fuse.snapfuse fuse.squashfuse fuse.squashfuse_ll",
+    Backing.MEMORY: "ramfs rootfs tmpfs",
+    Backing.SERVER: "9p afs beegfs ceph cifs glusterfs gpfs lustre nfs nfs4 orangefs smb3 vboxsf virtiofs vmhgfs "
+    "wekafs fuse.ceph fuse.curlftpfs fuse.davfs fuse.glusterfs fuse.sshfs",
+    Backing.CLUSTER: "gfs2 ocfs2",
+    Backing.PROGRAM: "fuse fuseblk",
+    Backing.LAYERS: "aufs ecryptfs overlay fuse.fuse-overlayfs fuse.mergerfs fuse.unionfs",
+    Backing.TRIGGER: "autofs",
+    Backing.NAMESPACE: "nsfs",
+    Backing.INTERFACE: "fuse.gvfsd-fuse fuse.lxcfs fuse.portal fuse.sysboxfs",
 }
+"""Backing -> the names of its types, separated by spaces."""
+
+_BACKING_BY_TYPE = {type_: backing for backing, types in _TYPES.items() for type_ in types.split()}
 
 
 def backing(type_: str) -> Backing | None:
@@ -50,7 +49,7 @@ def backing(type_: str) -> Backing | None:
     kernel interface (proc).
     """
     without_program, _, _ = type_.partition(".")  # fuse.sshfs -> fuse
-    return _TYPES.get(type_) or _TYPES.get(without_program)
+    return _BACKING_BY_TYPE.get(type_) or _BACKING_BY_TYPE.get(without_program)
 
 
 _SNAPSHOT_FOLDER = re.compile("/([.~]snapshot|[.]zfs/snapshot)/")

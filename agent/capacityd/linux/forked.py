@@ -21,19 +21,19 @@ def text_within(seconds: float, action: Callable[[], str]) -> str | None:
     if pid == 0:
         _be_child(action, write_end)
     os.close(write_end)
-    ended = os.pidfd_open(pid)
+    pidfd = os.pidfd_open(pid)
     try:
         poll = select.poll()
-        poll.register(ended, select.POLLIN)
+        poll.register(pidfd, select.POLLIN)
         if not poll.poll(1000 * seconds):
-            signal.pidfd_send_signal(ended, signal.SIGKILL)  # without waitpid(), because the child may hang for ever
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)  # without waitpid(), because the child may hang for ever
             return None
         _, status = os.waitpid(pid, 0)
         if status:
             raise RuntimeError("the child process failed")
         return os.read(read_end, _MAX_BYTES).decode("utf-8", "surrogateescape")
     finally:
-        os.close(ended)
+        os.close(pidfd)
         os.close(read_end)
 
 
@@ -41,11 +41,11 @@ def _be_child(action: Callable[[], str], pipe: int) -> None:
     """Writes the action's text to the pipe, and ends this process."""
     status = 1
     try:
-        # Whoever reads this command's output waits until every process has closed it. So this process closes it, since
-        # it may hang.
-        nothing = os.open(os.devnull, os.O_RDWR)
+        # A reader of this command's output waits until every process has closed the output. This process may hang, so
+        # it closes the output at once.
+        dev_null = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
-            os.dup2(nothing, fd)
+            os.dup2(dev_null, fd)
         os.write(pipe, action().encode("utf-8", "surrogateescape"))
         status = 0
     finally:

@@ -22,8 +22,9 @@ _NAME_IN_PROC = b"Max file locks"
 
 def mark_this_process(name: str) -> None:
     """Marks this process with the mark for this name."""
+    soft_limit = hard_limit = mark(name)
     with suppress(OSError, ValueError):  # the process has inherited a smaller limit, and may not raise it
-        resource.setrlimit(_RLIMIT_LOCKS, (mark(name), mark(name)))
+        resource.setrlimit(_RLIMIT_LOCKS, (soft_limit, hard_limit))
 
 
 def mark(name: str) -> int:
@@ -35,7 +36,8 @@ def mark_of(pid: int) -> int | None:
     """The mark of a process; None if it has no mark, or has ended."""
     try:
         with open(f"/proc/{pid}/limits", "rb") as file:
-            (soft_limit,) = (line.split()[3] for line in file if line.startswith(_NAME_IN_PROC))
-            return int(soft_limit)
+            (line,) = (line for line in file if line.startswith(_NAME_IN_PROC))
+        soft_limit = line.split()[3]  # "Max file locks", then the soft limit
+        return int(soft_limit)
     except (OSError, ValueError):  # the process has ended, or its limit is "unlimited"
         return None

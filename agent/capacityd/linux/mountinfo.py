@@ -59,8 +59,12 @@ class Mount:
 
     def values(self, names: Collection[str]) -> list[str]:
         """The values of the options with these names, in the order of the options."""
-        options = (option.partition("=") for option in self.options.split(","))
-        return [unescaped(value) for name, _, value in options if name in names]
+        values = []
+        for option in self.options.split(","):
+            name, _, value = option.partition("=")
+            if name in names:
+                values.append(unescaped(value))
+        return values
 
 
 def mount_of(line: str) -> Mount | None:
@@ -97,24 +101,24 @@ class MountTree:
         self._lower: dict[int, Mount] = {}  # id() of a mount -> the mount below it
         by_id = {mount.id: mount for mount in mounts}
         for mount in mounts:
-            parent = by_id.get(mount.parent)
-            if parent is not None and parent is not mount and is_inside(mount.point, parent.point):
-                lower: Mount | None = parent
-            elif mount.point == "/":
-                lower = None
-            else:
-                lower = self.at(mount.point)
+            lower = self._find_lower(mount, by_id.get(mount.parent))
             if lower is None:
                 self._roots.append(mount)
             else:
                 self._upper[id(lower), mount.point] = mount
                 self._lower[id(mount)] = lower
 
+    def _find_lower(self, mount: Mount, parent: Mount | None) -> Mount | None:
+        """The mount below a mount that is not in the tree yet. parent: the mount's parent, if the table has it."""
+        if parent is not None and parent is not mount and is_inside(mount.point, parent.point):
+            return parent
+        return None if mount.point == "/" else self.at(mount.point)
+
     def at(self, path: str) -> Mount | None:
         """The mount that an absolute path leads to; None if the table has none. Links are not resolved."""
         # The latest root comes first, because max() returns the first of several mounts with points of equal length.
-        reached = [self._up(root, path) for root in reversed(self._roots) if is_inside(path, root.point)]
-        return max(reached, key=lambda mount: len(mount.point), default=None)
+        roots = [root for root in reversed(self._roots) if is_inside(path, root.point)]
+        return max((self._up(root, path) for root in roots), key=lambda mount: len(mount.point), default=None)
 
     def below(self, mount: Mount) -> Mount | None:
         """The mount that contains the mount point of this mount; None if the table has none."""
@@ -126,18 +130,19 @@ class MountTree:
         covered = topmost  # goes down the stack of mounts on this mount point
         while covered is not None and covered.point == mount.point:
             if covered is mount:
-                return self._lower.get(id(mount))
-            covered = self._lower.get(id(covered))
+                return self.below(mount)
+            covered = self.below(covered)
         return topmost
 
     def is_visible(self, mount: Mount) -> bool:
         """Whether the mount point leads to this mount. Otherwise, another mount hides this one."""
-        return any(self._up(root, mount.point) is mount for root in self._roots if is_inside(mount.point, root.point))
+        roots = [root for root in self._roots if is_inside(mount.point, root.point)]
+        return any(self._up(root, mount.point) is mount for root in roots)
 
     def _up(self, mount: Mount, path: str) -> Mount:
         """The mount that the path leads to. mount: the lowest mount on the way."""
-        for step in steps_to(path):  # without /, because a mount over / does not change a process's root directory
-            while upper := self._upper.get((id(mount), step)):
+        for folder in steps_to(path):  # without /, because a mount over / does not change a process's root directory
+            while upper := self._upper.get((id(mount), folder)):
                 mount = upper
         return mount
 
@@ -157,4 +162,4 @@ def mounts_of_whole(mounts: Collection[Mount]) -> Iterator[Mount]:
 
 def unescaped(text: str) -> str:
     """Decodes octal escapes, such as those of spaces, in a path from mountinfo or /proc/swaps."""
-    return _OCTAL.sub(lambda m: chr(int(m[1], 8)), text) if "\\" in text else text
+    return _OCTAL.sub(lambda escape: chr(int(escape[1], 8)), text)

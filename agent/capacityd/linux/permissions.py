@@ -28,20 +28,22 @@ def why_unreadable_to_root(path: str) -> str:
                 return ""
         except OSError:  # the part does not exist, and the folders above it allow access
             return ""
-        is_folder = stat.S_ISDIR(status.st_mode)
-        needed_permission = stat.S_IXOTH if is_folder else stat.S_IROTH
+        needed_permission = stat.S_IXOTH if stat.S_ISDIR(status.st_mode) else stat.S_IROTH
         if not _permissions_of_root(status) & needed_permission:
-            if status.st_uid == 0:
-                command = ["chmod", "u+x" if is_folder else "u+r", part]
-            elif is_folder:  # not chown: the folder may be the home of another user
-                command = ["chmod", "o+x", part]
-            else:
-                command = ["chown", "root", part]
             return (
                 f"{part} ({owner_and_mode(status)}) is not readable by the service, which is root without "
-                f"capabilities: {shlex.join(command)}"
+                f"capabilities: {shlex.join(_remedy(part, status))}"
             )
     return ""
+
+
+def _remedy(path: str, status: os.stat_result) -> list[str]:
+    """The command after which root without capabilities may read a file, or enter a folder."""
+    is_folder = stat.S_ISDIR(status.st_mode)
+    if status.st_uid == 0:
+        return ["chmod", "u+x" if is_folder else "u+r", path]
+    # Not chown for a folder, which may be the home of another user.
+    return ["chmod", "o+x", path] if is_folder else ["chown", "root", path]
 
 
 def others_may_read(path: str, root: str) -> bool:

@@ -62,8 +62,11 @@ def run_program(
                 os.killpg(process.pid, signal.SIGKILL)
                 with suppress(subprocess.TimeoutExpired):  # the program hangs in the kernel, and is left behind
                     process.wait(_SECONDS_TO_DIE)
-    error_output = b"" if on_terminal else outputs[1]
-    return process.returncode, outputs[0], error_output
+    if on_terminal:
+        (output,) = outputs
+        return process.returncode, output, b""
+    output, error_output = outputs
+    return process.returncode, output, error_output
 
 
 def _collect(pid: int, pipes: Sequence[int], *, deadline: float, max_output: int) -> list[bytes]:
@@ -73,29 +76,29 @@ def _collect(pid: int, pipes: Sequence[int], *, deadline: float, max_output: int
     pipes: descriptors. deadline: a time of time.monotonic(). max_output: limit of bytes for each pipe. Raises
     ProgramTimeoutError and OutputTooLargeError.
     """
-    output = {pipe: bytearray() for pipe in pipes}
-    exited = os.pidfd_open(pid)
+    output_by_pipe = {pipe: bytearray() for pipe in pipes}
+    pidfd = os.pidfd_open(pid)  # becomes readable when the program ends
     poll = select.poll()
-    for fd in (exited, *pipes):
+    for fd in (pidfd, *pipes):
         poll.register(fd, select.POLLIN)
     try:
         while True:
             seconds_left = deadline - time.monotonic()
             if seconds_left < 0:
                 raise ProgramTimeoutError
-            ready = {fd for fd, _ in poll.poll(1000 * seconds_left)}
+            ready = {fd for fd, _events in poll.poll(1000 * seconds_left)}
             if not ready:
                 raise ProgramTimeoutError
-            for fd in output.keys() & ready:
-                chunk = os.read(fd, _CHUNK_BYTES)
-                output[fd] += chunk
-                if len(output[fd]) > max_output:
+            for pipe in output_by_pipe.keys() & ready:
+                chunk = os.read(pipe, _CHUNK_BYTES)
+                output_by_pipe[pipe] += chunk
+                if len(output_by_pipe[pipe]) > max_output:
                     raise OutputTooLargeError
                 if not chunk:
-                    poll.unregister(fd)  # all processes have closed the pipe
-            if exited in ready:
-                readable_now = {fd for fd, _ in poll.poll(0)}
+                    poll.unregister(pipe)  # all processes have closed the pipe
+            if pidfd in ready:
+                readable_now = {fd for fd, _events in poll.poll(0)}
                 if readable_now.isdisjoint(pipes):  # all that the program has written is read
-                    return [bytes(output[pipe]) for pipe in pipes]
+                    return [bytes(output) for output in output_by_pipe.values()]
     finally:
-        os.close(exited)
+        os.close(pidfd)

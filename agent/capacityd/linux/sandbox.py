@@ -6,7 +6,7 @@ The settings come from systemd, so that they include all drop-ins.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from capacityd.linux.paths import is_inside
@@ -23,12 +23,8 @@ _STATUS = "/proc/self/status"
 _SANDBOXED_LINE = "NoNewPrivs:\t1"
 """A line in the service's /proc/self/status (proc_pid_status(5)), because the unit sets NoNewPrivileges=. A shell of
 root does not have this line."""
-_PSEUDO_NAMES = (
-    "null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm", "mqueue", "hugepages", "log",
-    "fd", "stdin", "stdout", "stderr",
-)  # fmt: skip
-_PSEUDO_DEVICES = tuple(f"/dev/{name}" for name in _PSEUDO_NAMES)
-"""The paths that PrivateDevices= leaves in /dev. Source: mount_private_dev() in systemd's src/core/namespace.c."""
+_PSEUDO_DEVICES = "null zero full random urandom tty ptmx pts shm mqueue hugepages log fd stdin stdout stderr"
+"""The names that PrivateDevices= leaves in /dev. Source: mount_private_dev() in systemd's src/core/namespace.c."""
 _HIDDEN_BY = {
     "ProtectHome": (("yes", "tmpfs"), ("/home", "/root", "/run/user")),
     "PrivateTmp": (("yes", "connected", "disconnected"), ("/tmp", "/var/tmp")),  # noqa: S108  # no file is created
@@ -56,11 +52,15 @@ class Sandbox:
 
     def hides(self, path: str) -> bool:
         """Whether the service can't see or can't read a path."""
-        real = os.path.realpath(path)
-        nearest_hidden = max((len(folder) for folder in self.hidden if is_inside(real, folder)), default=0)
-        nearest_visible = max((len(folder) for folder in self.visible if is_inside(real, folder)), default=0)
-        is_denied = not self.may_read_all and why_unreadable_to_root(path) != ""
-        return nearest_hidden > nearest_visible or is_denied
+        real_path = os.path.realpath(path)
+        if _nearest_length(real_path, self.hidden) > _nearest_length(real_path, self.visible):
+            return True
+        return not self.may_read_all and why_unreadable_to_root(path) != ""
+
+
+def _nearest_length(path: str, folders: Iterable[str]) -> int:
+    """The length of the nearest of these folders above a path; 0 if none of them is above the path."""
+    return max((len(folder) for folder in folders if is_inside(path, folder)), default=0)
 
 
 def service_sandbox() -> Sandbox:
@@ -73,7 +73,7 @@ def service_sandbox() -> Sandbox:
     for name, (values, folders) in _HIDDEN_BY.items():
         if settings.get(name) in values:
             hidden += folders
-    visible = [*_PSEUDO_DEVICES]
+    visible = [f"/dev/{name}" for name in _PSEUDO_DEVICES.split()]
     for name in _BINDS:
         visible += _destinations(settings.get(name, ""))
     may_read_all = _MAY_READ_ALL in settings.get(_CAPABILITIES, "").split()

@@ -23,8 +23,11 @@ from capacityd.linux.path_walk import LEADS_NOWHERE, PathPart, open_folder, open
 from capacityd.linux.permissions import owner_and_mode
 from capacityd.linux.program_start import first_line
 
-_MAX_INTERPRETERS = 5
-"""How many interpreters are checked if each interpreter is itself a script. The kernel follows four scripts."""
+_MAX_PROGRAMS = 6
+"""How many programs are checked if each program is a script, and its interpreter the next program. The kernel starts
+at most four scripts in a row."""
+_INTERPRETER = re.compile(rb"#![ \t]*([^ \t\n]+)")
+"""The start of a script, with the path of its interpreter."""
 _FOLDER_OF_ROOT = "use a folder that only root may write"
 
 
@@ -93,18 +96,18 @@ def find_trusted(path: str, trust: Trust) -> PathPart:
     Raises OSError if the path leads nowhere, but NotTrusted if somebody else could create what is missing. Raises
     ValueError if the path contains a NUL.
     """
-    reached = None  # the part before
+    last_part = None
     try:
         for part, folder in walk(path):
-            if reached:
+            if last_part:
                 _require(folder, trust, may_be_sticky=part.is_folder or trust.in_shared_folder)
             has_content = stat.S_ISREG(part.status.st_mode) or stat.S_ISFIFO(part.status.st_mode)
             if part.is_link or has_content:
                 _require(part, trust)
-            reached = part
+            last_part = part
     except OSError:
-        if reached and reached.is_folder:  # the missing name was looked up in this folder
-            _require(reached, trust)
+        if last_part and last_part.is_folder:  # the missing name was looked up in this folder
+            _require(last_part, trust)
         raise
     return part
 
@@ -114,7 +117,8 @@ def _require(part: PathPart, trust: Trust, *, may_be_sticky: bool = False) -> No
 
     may_be_sticky: whether others may write the part if it is a folder with the sticky bit.
     """
-    if flaw := _flaw(part, trust, may_be_sticky=may_be_sticky):
+    flaw = _flaw(part, trust, may_be_sticky=may_be_sticky)
+    if flaw:
         raise NotTrusted(flaw)
 
 
@@ -141,10 +145,10 @@ def flaw_of_command(command: Sequence[str], trust: Trust) -> Flaw | None:
     other files that the program runs or reads. A missing file is no flaw if nobody else can create it.
     """
     program, *arguments = command
-    flaw = _flaw_of_program(program, trust, interpreters=_MAX_INTERPRETERS)
-    for argument in arguments:
-        if argument.startswith("/"):
-            flaw = flaw or flaw_of(argument, trust)
+    flaw = _flaw_of_program(program, trust)
+    paths = [argument for argument in arguments if argument.startswith("/")]
+    for path in paths:
+        flaw = flaw or flaw_of(path, trust)
     return flaw
 
 
@@ -162,23 +166,24 @@ def flaw_of(path: str, trust: Trust) -> Flaw | None:
     return None
 
 
-def _flaw_of_program(program: str, trust: Trust, *, interpreters: int) -> Flaw | None:
-    """The flaw of a program, or of its interpreters. interpreters: how many interpreters to check."""
-    if flaw := flaw_of(program, trust):
-        return flaw
-    try:
-        found = re.match(rb"#![ \t]*([^ \t\n]+)", first_line(program))
-    except PermissionError:
-        # The kernel starts the interpreter even of a script that this process can't read.
-        remedy = shlex.join(["chmod", "u+r", program])
-        return Flaw(program, "can't be read, so its interpreter is not known", remedy)
-    except (OSError, ValueError):  # the program is missing, so it can't be run
-        return None
-    if found is None or not interpreters:
-        return None
-    # The kernel looks up an interpreter without an absolute path in the program's current folder, which is /.
-    interpreter = os.path.join("/", os.fsdecode(found[1]))
-    return _flaw_of_program(interpreter, trust, interpreters=interpreters - 1)
+def _flaw_of_program(program: str, trust: Trust) -> Flaw | None:
+    """The flaw of a program, or of its interpreters."""
+    for _ in range(_MAX_PROGRAMS):
+        if flaw := flaw_of(program, trust):
+            return flaw
+        try:
+            interpreter = _INTERPRETER.match(first_line(program))
+        except PermissionError:
+            # The kernel starts the interpreter even of a script that this process can't read.
+            remedy = shlex.join(["chmod", "u+r", program])
+            return Flaw(program, "can't be read, so its interpreter is not known", remedy)
+        except (OSError, ValueError):  # the program is missing, so it can't be run
+            return None
+        if interpreter is None:
+            return None
+        # The kernel looks up an interpreter without an absolute path in the program's current folder, which is /.
+        program = os.path.join("/", os.fsdecode(interpreter[1]))
+    return None
 
 
 def _flaw(part: PathPart, trust: Trust, *, may_be_sticky: bool = False) -> Flaw | None:
@@ -189,17 +194,24 @@ def _flaw(part: PathPart, trust: Trust, *, may_be_sticky: bool = False) -> Flaw 
     status = part.status
     state = f"({owner_and_mode(status)})"
     if status.st_uid not in trust.users:
-        command = ["chown", "-h", "root", part.path] if part.is_link else ["chown", "root", part.path]
-        # Not chown for a folder, which may be the home of its owner.
-        remedy = _FOLDER_OF_ROOT if part.is_folder else shlex.join(command)
-        return Flaw(part.path, f"does not belong to root {state}", remedy)
-    if part.is_link:
-        return None  # nobody can write a link
-    writers = status.st_mode & (stat.S_IWOTH if trust.group_may_write else stat.S_IWOTH | stat.S_IWGRP)
+        return Flaw(part.path, f"does not belong to root {state}", _remedy_for_owner(part))
     is_sticky = part.is_folder and bool(status.st_mode & stat.S_ISVTX)
-    if not writers or (is_sticky and may_be_sticky):
+    if part.is_link or (is_sticky and may_be_sticky):  # nobody can write a link
         return None
-    who = "everybody" if writers & stat.S_IWOTH else "its group"
+    if status.st_mode & stat.S_IWOTH:
+        writers = "everybody"
+    elif status.st_mode & stat.S_IWGRP and not trust.group_may_write:
+        writers = "its group"
+    else:
+        return None
     # Other users need the mode of a folder such as /tmp.
     remedy = _FOLDER_OF_ROOT if is_sticky else shlex.join(["chmod", "go-w", part.path])
-    return Flaw(part.path, f"is writable by {who} {state}", remedy)
+    return Flaw(part.path, f"is writable by {writers} {state}", remedy)
+
+
+def _remedy_for_owner(part: PathPart) -> str:
+    """What to do if a part of a path belongs to another user."""
+    if part.is_folder:  # not chown: the folder may be the home of its owner
+        return _FOLDER_OF_ROOT
+    options = ["-h"] if part.is_link else []
+    return shlex.join(["chown", *options, "root", part.path])

@@ -6,7 +6,6 @@ import errno
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -111,23 +110,19 @@ def test_a_link_does_not_show_whether_a_file_of_root_exists(tmp_path: Path) -> N
     users.mkdir()
     os.chown(users, USER, USER)
     linked(users / "seats", tmp_path / "secret/file", USER)
-
-    def message() -> str:
-        messages = set()
+    messages = set()
+    for make in (
+        lambda: None,
+        lambda: (tmp_path / "secret").mkdir(mode=0o700),
+        lambda: made(tmp_path / "secret/file", ROOT),
+        lambda: made(tmp_path / "secret/file", OTHER),
+    ):
+        make()
         for action in (open_data_file, data_exists):
             with pytest.raises(ForeignLink) as error:
                 action(str(users / "seats"))
             messages.add(str(error.value))
-        (only,) = messages
-        return only
-
-    missing = message()
-    (tmp_path / "secret").mkdir(mode=0o700)
-    assert message() == missing
-    made(tmp_path / "secret/file", ROOT)
-    assert message() == missing
-    made(tmp_path / "secret/file", OTHER)
-    assert message() == missing
+    assert len(messages) == 1
 
 
 def test_another_users_text_is_in_no_message(tmp_path: Path) -> None:
@@ -173,31 +168,27 @@ def test_without_other_users_every_file_is_opened_as_by_open(tmp_path: Path, mon
     """Files of the kernel as well, and links to open files, which have no other path."""
     monkeypatch.chdir(tmp_path)
     made(tmp_path / "a/b", ROOT)
-    before = open_files()
     linked(tmp_path / "link", tmp_path / "a", ROOT)
-    for path in ("a/b", "./a//b", f"{tmp_path}/a/../a/b", "link/b"):
+    linked(tmp_path / "loop", "loop", ROOT)
+    before = open_files()
+    for path in ("a/b", "./a//b", f"{tmp_path}/a/../a/b", "link/b", "/proc/self/cwd/a/b"):
         assert read(path) == "4"
-    for path in ("/dev/null", str(tmp_path)):
-        with pytest.raises(OSError, match=r"Not a regular file|Is a directory"):
-            open_data_file(path)
-    for path in ("/proc/sys/kernel/pid_max", "/proc/self/cwd/a/b", "/sys/kernel/mm/transparent_hugepage/enabled"):
-        if os.path.exists(path):
-            assert read(path) == Path(path).read_text()
+    assert read("/proc/sys/kernel/pid_max") == Path("/proc/sys/kernel/pid_max").read_text()
     with open(tmp_path / "gone", "w+") as gone:
         gone.write("7")
         gone.flush()
         os.unlink(tmp_path / "gone")
         assert read(f"/proc/self/fd/{gone.fileno()}") == "7"
-    for path, kind in (
-        ("absent", FileNotFoundError),
-        ("a/b/c", NotADirectoryError),
-        ("a/absent/c", FileNotFoundError),
-    ):
-        with pytest.raises(kind):
+    for path, error in {
+        "absent": "No such file",
+        "a/absent/c": "No such file",
+        "a/b/c": "Not a directory",
+        "loop": "Too many levels",
+        "/dev/null": "Not a regular file",
+        "a": "Is a directory",
+    }.items():
+        with pytest.raises(OSError, match=error):
             open_data_file(path)
-    (tmp_path / "loop").symlink_to("loop")
-    with pytest.raises(OSError, match="Too many levels"):
-        open_data_file("loop")
     assert open_files() == before
 
 
@@ -218,14 +209,14 @@ while True:
     made(folder / "seats", USER, "4")
     with subprocess.Popen([sys.executable, "-c", program]) as attacker:
         try:
-            outcomes = {_outcome(lambda: read(folder / "seats")) for _ in range(20000)}
+            contents = set()
+            refusals = 0
+            for _ in range(20000):
+                try:
+                    contents.add(read(folder / "seats"))
+                except ForeignLink:
+                    refusals += 1
         finally:
             attacker.kill()
-    assert outcomes == {"4", "ForeignLink"}
-
-
-def _outcome(action: Callable[[], str]) -> str:
-    try:
-        return action()
-    except ForeignLink as e:
-        return type(e).__name__
+    assert contents == {"4"}
+    assert refusals > 0

@@ -8,10 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from capacityd.cli import run, service_view
 from capacityd.linux.permissions import why_unreadable_to_root
-from capacityd.linux.sandbox import Sandbox
-from tests import ROOT
 from tests.support.reachable import make_reachable
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other users")
@@ -69,19 +66,3 @@ def test_the_reason_is_that_of_the_target_of_a_link_and_a_missing_file_has_none(
     (tmp_path / "link").symlink_to(file)
     assert str(file) in why_unreadable_to_root(str(tmp_path / "link"))
     assert why_unreadable_to_root(str(tmp_path / "none")) == ""
-
-
-def test_commands_say_why_the_service_may_not_read_a_file(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A command without capabilities (like the service) fails and names the file. A command with capabilities warns."""
-    file.chmod(0o040)
-    (tmp_path / "capacityd.toml").write_text(f'[kubernetes]\nkubeconfig = "{file}"\n')
-    options = ["--config", str(tmp_path / "capacityd.toml")]
-    plan = [*AS_SERVICE, "/usr/bin/python3", "-m", "capacityd", "plan", *options]
-    done = subprocess.run(plan, capture_output=True, text=True, cwd=ROOT / "agent")
-    assert done.returncode == 3
-    assert f"{file} (owner root, mode 0040) is not readable by the service" in done.stderr
-    monkeypatch.setattr(service_view, "service_sandbox", Sandbox)  # the unit need not be installed here
-    assert run(["config", "check", *options]) == 0
-    assert f"the sandbox of capacityd.service hides {file}" in capsys.readouterr().err

@@ -2,38 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
+from types import SimpleNamespace
 
 import pytest
 
+from capacityd.linux import subreaper
 from capacityd.linux.subreaper import become_subreaper, children, kill_children
-from tests.support.forked import can_be_alone, forked, run_alone
-
-HANGING = """
-import json, os, signal, sys, tempfile, time
-from capacityd.linux.subreaper import children, kill_children
-from tests.support.fuse import mounted
-
-point = tempfile.mkdtemp()
-with mounted(point) as server:
-    child = os.fork()
-    if child == 0:
-        os.close(server)  # what it held itself would never be closed
-        os.stat(f"{point}/x")
-        os._exit(0)
-    os.read(server, 1 << 18)  # its question is now the server's, and so it waits whatever signal comes
-    opened = []
-    sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event in ("open", "os.listdir") else None)
-    ended = kill_children(time.monotonic() + 1.0)
-    read_paths = [path for path in opened if path.startswith("/proc")]
-    alive = children(os.getpid()) == [child]
-print(json.dumps([ended, alive, read_paths]))
-(status,) = kill_children(time.monotonic() + 20).values()
-print(os.WTERMSIG(status))
-"""
+from tests.support.forked import forked
 
 
 def test_descendants_that_outlive_their_parent_are_killed_too() -> None:
@@ -48,19 +26,25 @@ def test_descendants_that_outlive_their_parent_are_killed_too() -> None:
                 os._exit(7)
         for _ in range(3):
             os.read(reads, 1)
-        ended = kill_children(time.monotonic() + 20)
-        assert len(ended) == 6
+        assert len(kill_children(time.monotonic() + 20)) == 6
         assert children(os.getpid()) == []
 
     forked(test)
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not can_be_alone() or not os.access("/dev/fuse", os.R_OK | os.W_OK), reason="needs /dev/fuse")
-def test_while_a_child_hangs_little_is_read() -> None:
-    """Each attempt reads two files, and there are few attempts. The child ends when the kernel releases it."""
-    first, last = run_alone("true", HANGING).splitlines()
-    ended, alive, read_paths = json.loads(first)
-    assert (ended, alive) == ({}, True)
-    assert 2 <= len(read_paths) <= 30
-    assert int(last) == signal.SIGKILL
+def test_while_a_child_hangs_the_attempts_become_rare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """tests/unit/discovery/test_hanging_programs.py has a child that really hangs in the kernel."""
+    now, pauses = [0.0], []
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+        pauses.append(seconds)
+
+    hangs = SimpleNamespace(getpid=os.getpid, kill=lambda *_: None, waitpid=lambda *_: (0, 0), WNOHANG=os.WNOHANG)
+    monkeypatch.setattr(subreaper, "os", hangs)
+    monkeypatch.setattr(subreaper, "time", SimpleNamespace(sleep=sleep, monotonic=lambda: now[0]))
+    monkeypatch.setattr(subreaper, "children", lambda _: [12345])
+    assert kill_children(5.0) == {}
+    assert now == [pytest.approx(5.0)]
+    assert pauses[:3] == [0.001, 0.002, 0.004]
+    assert max(pauses) == 0.5

@@ -152,11 +152,6 @@ def test_no_file_is_refused_that_another_user_cannot_change(file: Path, case: st
     assert changed_by_another(file)
 
 
-def sticky(folder: Path) -> Path:
-    folder.chmod(0o1777)
-    return folder
-
-
 @as_root
 def test_a_name_that_another_user_could_create_is_not_trusted(file: Path) -> None:
     """The user may create it in the meantime. In a folder such as /tmp, interpreters load what is beside a script, and

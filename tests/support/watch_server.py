@@ -87,6 +87,8 @@ class WatchServer:
         self.script: Callable[[Stream], object] | None = None
         """What the server does on each stream. None: accept() returns the stream to the test."""
         self.requests: list[Request] = []
+        self.connects: list[Request | None] = []
+        """The CONNECT requests that the server got as a proxy."""
         self.streams: list[Stream] = []
         """All streams so far."""
         self._waiting: queue.Queue[Stream] = queue.Queue()
@@ -126,14 +128,21 @@ class WatchServer:
 
 @contextmanager
 def watch_server(
-    script: Callable[[Stream], object] | None = None, pair: tuple[Path, Path] | None = None
+    script: Callable[[Stream], object] | None = None, pair: tuple[Path, Path] | None = None, *, via_proxy: bool = False
 ) -> Iterator[WatchServer]:
-    """Runs a fake server. script: see WatchServer. pair: a certificate and its key, for TLS."""
+    """Runs a fake server. script: see WatchServer. pair: a certificate and its key, for TLS.
+
+    via_proxy: whether the server also stands for a proxy, and first answers a CONNECT without TLS.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     if pair:
         context.load_cert_chain(*pair)
 
     def handle(connection: socket.socket) -> None:
+        if via_proxy:
+            with connection.makefile("rb") as lines:
+                server.connects.append(read_request(lines))
+            connection.sendall(b"HTTP/1.1 200 Connected\r\n\r\n")
         if pair:
             with context.wrap_socket(connection, server_side=True) as encrypted:
                 server.handle(encrypted)

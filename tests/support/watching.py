@@ -31,8 +31,8 @@ for name, seconds in limits.items():
     setattr(connection if hasattr(connection, name) else watcher, name, seconds)
 sys.exit(main.main([]))
 """
-BRIEF: dict[str, Any] = {"_CONNECT": 0.5, "_HEADER": 0.5}
-"""Short limits in seconds, for a server that is silent on purpose."""
+BRIEF: dict[str, Any] = {"_TIMEOUT": 0.5}
+"""A short limit in seconds, for a server that is silent on purpose."""
 
 
 class Watching:

@@ -13,10 +13,9 @@ from capacityd import __version__
 from capacityd.linux.tls import set_client_certificate, set_trust
 from capacityd.model.watch_target import WatchTarget
 
-_CONNECT = 5.0
-"""Seconds for connecting to one of the server's addresses. Some addresses may be dead."""
-_HEADER = 10.0
-"""Seconds for each read during the TLS handshake and the response's header."""
+_TIMEOUT = 10.0
+"""Seconds for connecting to one of the server's addresses, of which some may be dead, and for each read of the TLS
+handshake and of the response's header."""
 _PIECE_BYTES = 1 << 16
 _MAX_LINE_BYTES = 4 << 20
 """The limit for an event. etcd stores Nodes of up to 1.5 MiB, in an encoding that is shorter than JSON."""
@@ -44,11 +43,11 @@ class Connection:
 
     def __init__(self, target: WatchTarget, context: ssl.SSLContext | None) -> None:
         self._lines: deque[bytes] = deque()
-        self._rest = b""  # the start of a line whose end has not arrived yet
-        server, proxy = urlsplit(target.server), urlsplit(target.proxy or "")
-        name = (target.server_name or server.hostname or "").rstrip(".")
-        first_hop = proxy if target.proxy else server
-        self._http = _Http(context, name, first_hop.hostname or "", first_hop.port, timeout=_CONNECT)
+        self._unfinished_line = b""  # the start of a line whose end has not arrived yet
+        server = urlsplit(target.server)
+        server_name = (target.server_name or server.hostname or "").rstrip(".")
+        first_hop = urlsplit(target.proxy) if target.proxy else server
+        self._http = _Http(context, server_name, first_hop.hostname or "", first_hop.port)
         path = f"{server.path.rstrip('/')}/api/v1/nodes?{_query(target.node)}"
         headers = {"Accept": "application/json", "User-Agent": f"capacityd/{__version__}", **target.headers}
         if target.proxy and context:
@@ -64,8 +63,6 @@ class Connection:
 
     def _open(self, path: str, headers: dict[str, str]) -> http.client.HTTPResponse:
         try:
-            self._http.connect()
-            self._http.secure()
             self._http.request("GET", path, headers=headers)
             connection = self._http.sock  # getresponse() may set self._http.sock to None
             response = self._http.getresponse()
@@ -90,9 +87,9 @@ class Connection:
                 raise WatchFailure("has closed the connection, or sent a damaged response") from None
             if not piece:
                 return None
-            *lines, self._rest = (self._rest + piece).split(b"\n")
+            *lines, self._unfinished_line = (self._unfinished_line + piece).split(b"\n")
             self._lines.extend(filter(None, lines))
-            if len(self._rest) > _MAX_LINE_BYTES:
+            if len(self._unfinished_line) > _MAX_LINE_BYTES:
                 raise WatchFailure(f"has sent an event of more than {_MAX_LINE_BYTES >> 20} MiB")
         return self._lines.popleft()
 
@@ -101,19 +98,17 @@ class Connection:
 
 
 class _Http(http.client.HTTPConnection):
-    """A connection whose TLS handshake is a separate step, secure()."""
+    """A connection with TLS, or without TLS if the context is None. server_name: the name in the certificate."""
 
-    def __init__(
-        self, context: ssl.SSLContext | None, server_name: str, host: str, port: int | None, timeout: float
-    ) -> None:
+    def __init__(self, context: ssl.SSLContext | None, server_name: str, host: str, port: int | None) -> None:
+        default_port = 443 if context else 80
         # Without a port, http.client would take the end of an IPv6 address for a port.
-        super().__init__(host, port or (443 if context else 80), timeout=timeout)
+        super().__init__(host, port or default_port, timeout=_TIMEOUT)
         self._tls = context
         self._server_name = server_name
 
-    def secure(self) -> None:
-        """Does the TLS handshake, if the server uses TLS."""
-        self.sock.settimeout(_HEADER)
+    def connect(self) -> None:
+        super().connect()
         if self._tls:
             self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._server_name)
 
@@ -132,8 +127,8 @@ def context_of(target: WatchTarget) -> ssl.SSLContext:
 
 def refusal(status: int, retry_after: str = "") -> WatchFailure:
     """The failure for this HTTP status. retry_after: the header's value; "" if the header is missing."""
-    is_seconds = retry_after.isdecimal() and len(retry_after) < 9  # otherwise, it is a date, which is ignored
-    seconds = float(retry_after) if is_seconds else 0.0
+    is_number = retry_after.isdecimal() and len(retry_after) < 9
+    seconds = float(retry_after) if is_number else 0.0  # a date is ignored
     if status == http.client.UNAUTHORIZED:
         return WatchFailure("rejected the watcher's credentials (HTTP 401)", look_now=True)
     if status == http.client.FORBIDDEN:

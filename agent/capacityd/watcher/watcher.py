@@ -40,17 +40,19 @@ class Watcher:
     def __init__(self, target: WatchTarget) -> None:
         self._target = target
         self._context: ssl.SSLContext | None = None
-        self._seen_at: float | None = None
+        self._first_event_at: float | None = None
         """When the first event of the current connection arrived; None if it has not arrived."""
+        self._reported: str | None = None
+        """The fingerprint that was last reported on the current connection; None if none was reported."""
         self._failing_since: float | None = None
         """Since when connections have failed or been short; None if the last connection was long."""
-        self._last_sent = ""
         self._wrote_at = -math.inf
 
     def run(self) -> None:
         """Watches the Node forever. Raises OSError if the resident process has ended."""
         while True:
-            self._seen_at = None
+            self._first_event_at = None
+            self._reported = None
             try:
                 self._follow_connection()
                 failure = WatchFailure("has ended the connection")
@@ -71,27 +73,33 @@ class Watcher:
             connection.close()
 
     def _take(self, line: bytes) -> None:
-        """Handles an event: reports the Node that the event shows. Raises WatchFailure."""
-        try:
-            event = json.loads(line)
-            kind, content = event["type"], event["object"]
-            if kind == "BOOKMARK":
-                seen = _NO_NODE if self._seen_at is None else None
-            elif kind == "ERROR":
-                raise refusal(int(content["code"]))
-            elif content["metadata"]["name"] != self._target.node:
-                raise WatchFailure("has sent an event about another Node")
-            else:
-                seen = _NO_NODE if kind == "DELETED" else fingerprint(content)
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            raise WatchFailure("has sent an event that cannot be used") from None
-        is_first = self._seen_at is None
-        if is_first:
-            self._seen_at = time.monotonic()
+        """Handles an event: reports the Node that the event shows, if the Node has changed. Raises WatchFailure."""
+        seen = self._fingerprint_of(line)
+        if self._first_event_at is None:
+            self._first_event_at = time.monotonic()
         if seen is None:
             self._write("")
+        elif seen == self._reported:
+            self._show_life()
         else:
-            self._send("NodeSeen", repeat=is_first, fingerprint=seen)
+            self._reported = seen
+            self._write(json.dumps(["NodeSeen", {"fingerprint": seen}]))
+
+    def _fingerprint_of(self, line: bytes) -> str | None:
+        """The fingerprint of the Node in an event; None for a bookmark after another event. Raises WatchFailure."""
+        try:
+            event = json.loads(line)
+            kind = event["type"]
+            content = event["object"]
+            if kind == "BOOKMARK":
+                return _NO_NODE if self._first_event_at is None else None
+            if kind == "ERROR":
+                raise refusal(int(content["code"]))
+            if content["metadata"]["name"] != self._target.node:
+                raise WatchFailure("has sent an event about another Node")
+            return _NO_NODE if kind == "DELETED" else fingerprint(content)
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            raise WatchFailure("has sent an event that cannot be used") from None
 
     def _pause(self, failure: WatchFailure) -> None:
         """Reports the failure, and waits until the next connection is due.
@@ -100,12 +108,12 @@ class Watcher:
         read the Node.
         """
         now = time.monotonic()
-        if self._seen_at is not None and now - self._seen_at >= LONG_CONNECTION:
+        was_long = self._first_event_at is not None and now - self._first_event_at >= LONG_CONNECTION
+        if failure.look_now or not was_long:
+            self._report_failure(failure)
+        if was_long:
             self._failing_since = None
-            if failure.look_now:
-                self._report_failure(failure)
             return
-        self._report_failure(failure)
         if self._failing_since is None:
             self._failing_since = now
         longest = pause(RetryCause.UNREACHABLE, now - self._failing_since, failure.retry_after)
@@ -117,19 +125,7 @@ class Watcher:
 
     def _report_failure(self, failure: WatchFailure) -> None:
         reason = f"{self._target.api_server} {failure.reason}"
-        self._send("NotWatched", repeat=failure.look_now, reason=reason, look_now=failure.look_now)
-
-    def _send(self, name: str, *, repeat: bool, **fields: object) -> None:
-        """Sends a message of model/messages.py, or a sign of life if the message equals the last one.
-
-        repeat: whether to send the message even if it equals the last one.
-        """
-        line = json.dumps([name, fields])
-        if repeat or line != self._last_sent:
-            self._write(line)
-        else:
-            self._show_life()
-        self._last_sent = line
+        self._write(json.dumps(["NotWatched", {"reason": reason, "look_now": failure.look_now}]))
 
     def _show_life(self) -> None:
         """Writes an empty line, unless another line was written within _SIGN_PERIOD. Each line wakes the service."""
@@ -137,7 +133,9 @@ class Watcher:
             self._write("")
 
     def _write(self, line: str) -> None:
+        """Writes a message of model/messages.py, or an empty line, to the resident process."""
         remaining = f"{line}\n".encode()
         while remaining:
-            remaining = remaining[os.write(_STDOUT, remaining) :]
+            written_bytes = os.write(_STDOUT, remaining)
+            remaining = remaining[written_bytes:]
         self._wrote_at = time.monotonic()

@@ -52,7 +52,6 @@ case "$job" in
 *'"check"'*) echo '["CheckResult", {"config": CONFIG}]' ;;
 *)
     echo '["Probed", {}]'
-    echo '["NodeToWatch", {"target": "{}"}]'
     echo x >> RUNS
     again=null
     [ -e GO ] && again=0

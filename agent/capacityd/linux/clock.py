@@ -1,4 +1,4 @@
-"""The machine's clocks: its uptime, the time it was suspended, and the time for which a process was busy."""
+"""The machine's uptime, and the time for which a process was busy."""
 
 from __future__ import annotations
 
@@ -11,11 +11,6 @@ BOOT_SECONDS = 180.0
 def uptime() -> float:
     """Seconds since the machine booted, including the time that it was suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
-def suspended_seconds() -> float:
-    """Seconds that the machine was suspended since it booted."""
-    return uptime() - time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
 def busy_time(pid: int) -> float:

@@ -54,10 +54,10 @@ def watchdog_timeout() -> float:
     return microseconds / 1e6 if microseconds > 0 else math.inf
 
 
-def log(priority: Priority, message: str, kind: EntryKind | None) -> None:
-    """Logs a message as one line."""
+def log(priority: Priority, message: str) -> None:
+    """Logs a message of the resident process, such as an error that prevents passes, as one line."""
     one_line = " ".join(message.split())
-    log_entry(priority, one_line, kind, fields={})
+    log_entry(priority, one_line, EntryKind.DEGRADED, fields={})
 
 
 def log_entry(priority: Priority, message: str, kind: EntryKind | None, fields: Mapping[str, str]) -> None:

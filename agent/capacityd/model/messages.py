@@ -4,8 +4,8 @@ Each message is a line of JSON. A worker reads a JobRequest from standard input,
 line of the answer begins with the name of a class:
 
 - For the job CHECK: a CheckResult. Afterwards, the same worker may get the job RECONCILE.
-- For the job RECONCILE: Probed after the worker has read the machine, NodeToWatch if the worker has read the
-  credentials, a PassResult, and a MetricsResult if a metrics file was written or removed. Then the worker ends.
+- For the job RECONCILE: Probed after the worker has read the machine, a PassResult, and a MetricsResult if a metrics
+  file was written or removed. Then the worker ends.
 
 The resident process ignores other lines. If a worker ends without a result, its pass is lost. A worker may start before
 it has a job. Until the worker gets a job, it may end at any time.
@@ -13,10 +13,10 @@ it has a job. Until the worker gets a job, it may end at any time.
 PassResult.memory is the text that a pass leaves for the next pass. The resident process does not parse the text, and
 gives it to the next worker for any job. The text is empty after a start of the service, and after a lost pass.
 
-The watcher reads one line from standard input: the target of the last NodeToWatch. The watcher sends a NodeSeen after
-the first event of each connection, and after each change of the Node's fingerprint. While there is no connection, it
-sends a NotWatched. An empty line is a sign of life. If the watcher writes no line for a while, the resident process
-replaces it (service/watcher_process.py).
+The watcher reads one line from standard input: PassResult.watch_target of the last pass. The watcher sends a NodeSeen
+after the first event of each connection, and after each change of the Node's fingerprint. It sends a NotWatched after
+each failed attempt to connect. An empty line is a sign of life. If the watcher writes no line for a while, the resident
+process replaces the watcher (service/watcher_process.py).
 
 The resident process imports this module, so the module imports little.
 """
@@ -87,7 +87,7 @@ class CheckResult:
     previous_active: bool = False
     """Whether the previous configuration stays active, because a reload has found errors."""
     files: ConfigFiles | None = None
-    """The checked files; None if the check has failed."""
+    """The checked files; None if the check could not run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +111,10 @@ class PassResult:
     node: str | None = None
     """The Node's fingerprint after the pass, or "" for a missing Node; None if the pass has not read the Node."""
     changed: bool = True
-    """Whether a reading differs from that of the last pass."""
-    written: bool = False
-    """Whether the pass wrote the Node."""
+    """Whether a reading differs from that of the last pass. A lost pass counts as changed."""
+    watch_target: str = field(default="", repr=False)
+    """The Node to watch, with the credentials that the pass has used: a WatchTarget (model/watch_target.py) as JSON. If
+    empty, the watcher continues to watch the last target."""
     status: str = ""
     """A line for `systemctl status`."""
 
@@ -133,15 +134,7 @@ NO_METRICS = MetricsResult("")
 """The result if no metrics file is configured, and no file had to be removed."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeToWatch:
-    """The Node that the watcher must watch, with the credentials that the pass has used."""
-
-    target: str = field(repr=False)
-    """A WatchTarget (model/watch_target.py) as JSON. The resident process does not parse it."""
-
-
-Message: TypeAlias = Probed | CheckResult | NodeToWatch | PassResult | MetricsResult
+Message: TypeAlias = Probed | CheckResult | PassResult | MetricsResult
 """A line of a worker's standard output."""
 
 
@@ -198,10 +191,10 @@ class ServiceStatus:
     """Since when the Node has been watched, in seconds since the epoch; None if the Node is not watched."""
     not_watched: str = ""
     """Why the Node is not watched; "" if the Node is watched, or if the watch has not begun yet."""
-    slow_activity: Activity | None = None
-    """The activity of a worker that has run longer than worker_process.SLOW; None without a slow worker."""
-    slow_since: float = 0.0
-    """When the slow worker started, in seconds since the epoch."""
+    activity: Activity | None = None
+    """What a worker does now; None if no worker has a job."""
+    busy_since: float = 0.0
+    """When the worker got its job, in seconds since the epoch."""
 
 
 NO_STATUS = ServiceStatus(pid=0, next_reconcile=0.0, overdue_at_uptime=0.0)

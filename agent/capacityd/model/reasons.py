@@ -22,7 +22,7 @@ class PassReason(str, Enum):
     DEVICES = "devices"  # udev reports a changed device, or an event of the machine may have been lost
     FILE = "file"  # a file that a resource is read from has changed
     KERNEL = "kernel"  # a link, an address, a route, a mount or a swap area may have changed (KernelEvents)
-    NODE = "node"  # the Node or the kubelet's list of device plugins has changed
+    NODE = "node"  # the Node or the kubelet's list of device plugins may have changed
     RESUME = "resume"  # the machine was suspended, or its clock was set
     START = "start"  # the service has started
     TIMER = "timer"  # a resync or a retry is due, or an earlier pass has asked for a pass at this time

@@ -178,9 +178,3 @@ class Config:
     def labels(self) -> frozenset[Key]:
         """The labels to publish."""
         return frozenset(Key(resource.name).label for resource in self.resources if resource.label)
-
-    def errors(self) -> tuple[str, ...]:
-        """The errors of the effective configuration."""
-        if self.broken:
-            return tuple(f"{name}: {error}" for name, error in self.broken.items())
-        return () if self.complete else ("a file could not be parsed",)

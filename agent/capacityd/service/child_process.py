@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import select
 import signal
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from typing import Any
 
-_BUFFER = 65536
+from capacityd.model.codec import Malformed, decode_variant, parse
+
+_READ_BYTES = 65536
 _MAX_LINE_BYTES = 4 << 20
 _STDIN, _STDOUT = 0, 1  # file descriptors
 
@@ -21,19 +25,17 @@ class ChildProcess:
         for fd in (self._write_fd, self._read_fd):
             os.set_blocking(fd, False)
         try:
-            connect = [(os.POSIX_SPAWN_DUP2, stdin, _STDIN), (os.POSIX_SPAWN_DUP2, stdout, _STDOUT)]
-            self.pid = os.posix_spawn(command[0], command, os.environ, file_actions=connect, setpgroup=0)
+            connect_pipes = [(os.POSIX_SPAWN_DUP2, stdin, _STDIN), (os.POSIX_SPAWN_DUP2, stdout, _STDOUT)]
+            self.pid = os.posix_spawn(command[0], command, os.environ, file_actions=connect_pipes, setpgroup=0)
         except OSError:
             self._close()
             raise
         finally:
             os.close(stdin)
             os.close(stdout)
-        self.output_ended = False
-        """Whether the child has closed its output, because it has ended or is about to end."""
-        self.has_no_more_messages = False
-        """True if the output has ended, or if a line is longer than any message."""
-        self._buffer = b""  # the start of a line whose end has not arrived yet
+        self.has_ended = False
+        """Whether the child has closed its output, or has written a line that is longer than any message."""
+        self._unfinished_line = b""  # the start of a line whose end has not arrived yet
         self._unsent = b""  # bytes that did not fit into the pipe to the child yet
 
     def register(self, poll: select.poll) -> None:
@@ -41,9 +43,6 @@ class ChildProcess:
         poll.register(self._read_fd, select.POLLIN)
         if self._unsent:
             poll.register(self._write_fd, select.POLLOUT)
-
-    def fileno(self) -> int:
-        return self._read_fd
 
     def send(self, line: bytes) -> None:
         """Sends as much of a line as the pipe has room for. flush() sends the remaining bytes."""
@@ -54,7 +53,8 @@ class ChildProcess:
         """Sends as many of the unsent bytes as the pipe has room for."""
         try:
             while self._unsent:
-                self._unsent = self._unsent[os.write(self._write_fd, self._unsent) :]
+                sent_bytes = os.write(self._write_fd, self._unsent)
+                self._unsent = self._unsent[sent_bytes:]
         except BlockingIOError:
             return
         except BrokenPipeError:  # the child has ended, which read_lines() notices
@@ -63,13 +63,11 @@ class ChildProcess:
     def read_lines(self) -> list[bytes]:
         """Returns the complete lines since the last call."""
         try:
-            data = os.read(self._read_fd, _BUFFER)
+            data = os.read(self._read_fd, _READ_BYTES)
         except BlockingIOError:
             return []
-        self._buffer += data
-        *lines, self._buffer = self._buffer.split(b"\n")
-        self.output_ended = not data
-        self.has_no_more_messages = self.output_ended or len(self._buffer) > _MAX_LINE_BYTES
+        *lines, self._unfinished_line = (self._unfinished_line + data).split(b"\n")
+        self.has_ended = not data or len(self._unfinished_line) > _MAX_LINE_BYTES
         return lines
 
     def kill(self) -> None:
@@ -81,3 +79,13 @@ class ChildProcess:
     def _close(self) -> None:
         os.close(self._read_fd)
         os.close(self._write_fd)
+
+
+def decoded(lines: Iterable[bytes], union: Any) -> Iterator[Any]:
+    """Yields the messages in these lines. Ignores empty lines, and lines that a library has printed.
+
+    union: the classes of messages (model/messages.py).
+    """
+    for line in lines:
+        with suppress(Malformed):
+            yield decode_variant(union, parse(line))

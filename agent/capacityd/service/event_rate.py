@@ -30,10 +30,9 @@ class EventRate:
         self._full_at: dict[PassReason, float] = {}
 
     def held_until(self, reason: PassReason) -> float:
-        """Returns when events of this reason may start a pass; minus infinity if the reason's bucket is full."""
-        full_at = self._full_at.get(reason)
-        # A pass needs one token. The bucket has it BURST - 1 periods before it is full.
-        return -math.inf if full_at is None else full_at - (BURST - 1) * PERIOD
+        """Returns when events of this reason may start a pass; minus infinity if no pass has taken a token yet."""
+        # A pass needs one token. The bucket has this token BURST - 1 periods before the bucket is full.
+        return self._full_at.get(reason, -math.inf) - (BURST - 1) * PERIOD
 
     def count(self, reasons: Collection[PassReason], began: float) -> None:
         """Takes a token for each reason of a pass. began: when the pass began."""

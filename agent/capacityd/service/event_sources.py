@@ -1,4 +1,4 @@
-"""The service's event sources: devices, links, addresses, mounts, swap, files, the clock, signals, and suspends.
+"""The service's event sources: devices, links, addresses, mounts, swap, files, signals, and jumps of the clock.
 
 An event says only which kind of thing has changed. The pass that the event starts finds out the details.
 """
@@ -7,27 +7,23 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from typing import TypeAlias
 
-from capacityd.linux.clock import suspended_seconds
-from capacityd.linux.systemd import EntryKind, Priority, log
+from capacityd.linux.systemd import Priority, log
 from capacityd.model.messages import ServiceConfig
 from capacityd.model.reasons import PassReason
-from capacityd.service.clock_events import ClockEvents
 from capacityd.service.file_events import FileEvents
 from capacityd.service.kernel_events import GROUPS, TABLES, NetlinkEvents, TableEvents
 from capacityd.service.udev_events import UdevEvents
 
-Source: TypeAlias = UdevEvents | NetlinkEvents | TableEvents | FileEvents | ClockEvents
+Source: TypeAlias = UdevEvents | NetlinkEvents | TableEvents | FileEvents
 
-UDEV = "/run/udev/control"
-"""A socket that exists while udev runs."""
-
-_LINKS_OF_UDEV = frozenset({"net"})
-"""Subsystems whose events are about network links. Each pod causes some of these events."""
-_MIN_SUSPEND = 5.0  # seconds; connections survive a shorter suspend
+_NETWORK_LINKS = "net"
+"""The udev subsystem whose events are about network links. Each pod causes some of these events."""
+_MIN_JUMP = 5.0  # seconds; connections survive a shorter suspend
 _PIPE_BYTES = 65536  # the capacity of a pipe (pipe(7))
 _SIGNALS = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 
@@ -39,13 +35,13 @@ class EventSources:
     are opened.
     """
 
-    def __init__(self, log_unavailable: Callable[[Sequence[str]], None]) -> None:
+    def __init__(self, log_unavailable: Callable[[Collection[str]], None]) -> None:
         self._log_unavailable = log_unavailable
-        self._suspended_seconds = suspended_seconds()
+        self._clock_offset = _clock_offset()
         self._config = ServiceConfig()
         self._credential_files: set[str] = set()  # watched in addition to the files of the configuration
         self._open: dict[int, Source] = {}  # file descriptor -> source
-        self._unavailable: list[str] = []  # the error of each source that could not be opened
+        self._is_complete = True  # whether all sources could be opened
         self._reopen()
 
     def watch(self, config: ServiceConfig) -> None:
@@ -85,31 +81,30 @@ class EventSources:
         for source in self._open.values():
             source.close()
         self._open = {}
-        self._unavailable = []
-        if self._config.subsystems and not os.path.exists(UDEV):
-            # libudev looks for udev only when a monitor starts, so compare() opens the sources again.
-            self._unavailable.append("udev is not running: there are no device events")
+        errors: set[str] = set()
         for opener in self._openers():
             try:
                 source = opener()
-            # pyudev raises ImportError if libudev is missing, and the other types for errors of libudev.
-            except (OSError, ImportError, MemoryError, OverflowError, ValueError) as e:
-                self._unavailable.append(f"an event source could not be opened: {e}")
+            except OSError as e:
+                errors.add(f"an event source could not be opened: {e}")
             else:
                 self._open[source.fileno()] = source
-        self._log_unavailable(self._unavailable)
+        self._is_complete = not errors
+        self._log_unavailable(sorted(errors))
 
     def _openers(self) -> Iterator[Callable[[], Source]]:
+        """Yields a function for each source that the configuration requires. The function opens the source."""
         config = self._config
-        yield ClockEvents
-        if links := _LINKS_OF_UDEV.intersection(config.subsystems):
-            yield partial(UdevEvents, links, PassReason.KERNEL)
-        if devices := set(config.subsystems) - _LINKS_OF_UDEV:
+        if _NETWORK_LINKS in config.subsystems:
+            yield partial(UdevEvents, [_NETWORK_LINKS], PassReason.KERNEL)
+        devices = [subsystem for subsystem in config.subsystems if subsystem != _NETWORK_LINKS]
+        if devices:
             yield partial(UdevEvents, devices, PassReason.DEVICES)
-        if network := GROUPS.keys() & config.kernel:
+        network = [kind for kind in config.kernel if kind in GROUPS]
+        if network:
             yield partial(NetlinkEvents, network)
-        for kind in TABLES.keys() & config.kernel:
-            if os.path.exists(TABLES[kind]):
+        for kind in config.kernel:
+            if kind in TABLES and os.path.exists(TABLES[kind]):
                 yield partial(TableEvents, TABLES[kind])
         yield partial(FileEvents, self._files())
 
@@ -118,8 +113,11 @@ class EventSources:
         return self._open.keys()
 
     def drain(self, ready: Collection[int]) -> set[PassReason]:
-        """Reads the events of these file descriptors, and notices a suspend. Returns the reasons for a pass."""
-        return self._collect(self._open[fd].drain for fd in self._open.keys() & ready) | self._drain_suspends()
+        """Reads the events of these file descriptors, and looks at the clock. Returns the reasons for a pass."""
+        reasons = self._collect(self._open[fd].drain for fd in self._open.keys() & ready)
+        if self._clock_has_jumped():
+            reasons.add(PassReason.RESUME)
+        return reasons
 
     def compare(self) -> set[PassReason]:
         """Looks for changes of the watched files that caused no event. Returns the reasons for a pass.
@@ -128,7 +126,7 @@ class EventSources:
         would have reported.
         """
         reasons = self._collect(source.compare for source in self._file_events())
-        if self._unavailable:
+        if not self._is_complete:
             self._reopen()
             reasons.add(PassReason.DEVICES)
         return reasons
@@ -136,24 +134,31 @@ class EventSources:
     def _collect(self, calls: Iterable[Callable[[], set[PassReason] | None]]) -> set[PassReason]:
         """Calls these methods of sources. Returns the reasons for a pass. If a call fails, opens all sources again."""
         reasons: set[PassReason] = set()
-        for call in calls:
-            try:
-                reasons |= call() or set()
-            except OSError as e:
-                message = f"an event source failed and is reopened: {e}"
-                log(Priority.WARNING, message, EntryKind.DEGRADED)
-                self._reopen()
-                return reasons | {PassReason.DEVICES}  # events may have been lost
+        try:
+            for call in calls:
+                reasons |= call() or set()  # prepare_pass() and set_paths() return None
+        except OSError as e:
+            log(Priority.WARNING, f"an event source failed and is reopened: {e}")
+            self._reopen()
+            reasons.add(PassReason.DEVICES)  # events may have been lost
         return reasons
 
-    def _drain_suspends(self) -> set[PassReason]:
-        """Returns the reason for a pass if the machine was suspended since the last call.
+    def _clock_has_jumped(self) -> bool:
+        """Whether the machine was suspended, or its clock was set, since the last call.
 
-        The end of a suspend wakes no process, so every drain() calls this method.
+        Neither the end of a suspend nor a set clock wakes this process, so every drain() calls this method.
         """
-        last = self._suspended_seconds
-        self._suspended_seconds = suspended_seconds()
-        return {PassReason.RESUME} if self._suspended_seconds - last > _MIN_SUSPEND else set()
+        last_offset = self._clock_offset
+        self._clock_offset = _clock_offset()
+        return abs(self._clock_offset - last_offset) > _MIN_JUMP
+
+
+def _clock_offset() -> float:
+    """The difference in seconds between the machine's clock and a clock that stops during a suspend.
+
+    Gradual corrections of the clock change the difference by milliseconds a minute.
+    """
+    return time.time() - time.monotonic()
 
 
 class Signals:
@@ -163,7 +168,8 @@ class Signals:
         self._read_fd, write_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(write_fd, warn_on_full_buffer=False)
         for number in _SIGNALS:
-            signal.signal(number, lambda *_: None)  # without a handler, Python would not write to the descriptor
+            # Without a handler, Python would not write to the descriptor.
+            signal.signal(number, lambda _number, _frame: None)
 
     def fileno(self) -> int:
         return self._read_fd
@@ -171,10 +177,11 @@ class Signals:
     def drain(self) -> set[signal.Signals]:
         """Returns the signals received since the last call."""
         try:
-            numbers = os.read(self._read_fd, _PIPE_BYTES)  # set_wakeup_fd() writes the number of each signal as a byte
+            received = os.read(self._read_fd, _PIPE_BYTES)
         except BlockingIOError:
             return set()
-        return {handled for handled in _SIGNALS if handled in numbers}
+        # set_wakeup_fd() writes the number of each signal as a byte.
+        return {number for number in _SIGNALS if number in received}
 
 
 def ignore_signals() -> None:

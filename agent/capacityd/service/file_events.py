@@ -13,15 +13,16 @@ import os
 import struct
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from typing import TypeAlias
 
 from capacityd.linux.filesystem_types import may_hang
 from capacityd.linux.mountinfo import MOUNT_TABLE, mount_of
-from capacityd.linux.paths import is_inside
+from capacityd.linux.paths import is_inside, parents
 from capacityd.model.reasons import PassReason
 from capacityd.service.watch_points import watch_points
 
-_BUFFER = 65536
+_READ_BYTES = 65536
 _EVENT = struct.Struct("iIII")  # inotify_event: watch descriptor, mask, cookie, length of the name
 _IN_MODIFY = 0x2
 _IN_ATTRIB = 0x4
@@ -41,12 +42,9 @@ _FOLDER_MASK = (
 _FILE_MASK = _IN_MODIFY | _IN_DONT_FOLLOW | _IN_MASK_ADD  # MASK_ADD keeps the mask of a folder that is watched already
 _NO_WATCH = -1
 
-_Identity: TypeAlias = tuple[int, int, int] | None
-"""Device, inode, and time of the last change in nanoseconds. The time is 0 for a folder whose content does not count.
-None if nothing exists at the path."""
-_State: TypeAlias = list[_Identity]
-"""For each watched point of a path: the identity of the nearest existing folder above the point, then the identity of
-the point."""
+_State: TypeAlias = list[object]
+"""What compare() compares. For each watched point of a path, the list has two items. The first item identifies the
+nearest existing folder above the point, and the second item identifies the point and its last change."""
 
 
 class FileEvents:
@@ -65,10 +63,10 @@ class FileEvents:
         if self._fd < 0:
             raise OSError(ctypes.get_errno(), "no more files can be watched (fs.inotify.max_user_instances)")
         self._paths = paths
-        # Watch descriptor -> name in the watched folder -> the paths that an event with this name may affect. The name
+        # Watch descriptor and name in the watched folder -> the paths that an event with this name may affect. The name
         # "" stands for the watched folder or file itself. Different paths of one inode have the same descriptor.
-        self._watches: dict[int, dict[str, set[str]]] = {}
-        self._points: dict[str, list[str]] = {}  # path -> the paths that are watched for it: links and their target
+        self._watches: dict[tuple[int, str], set[str]] = {}
+        self._points: dict[str, list[str]] = {}  # path -> its links and its target, all of which are watched
         self._states: dict[str, _State] = {}  # path -> its state when its watches were set
         self._has_changed = False  # whether a path has changed since its watches were set
         try:
@@ -92,58 +90,56 @@ class FileEvents:
 
     def _watch(self) -> None:
         """Sets the watches that the paths need now. Removes other watches, because some folders change often."""
-        watches: defaultdict[int, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+        watches: defaultdict[tuple[int, str], set[str]] = defaultdict(set)
         remote = _remote_mount_points()
         self._points = {path: watch_points(path, remote) for path in self._paths}
         self._states = {path: _state_of(points, remote) for path, points in self._points.items()}
         self._has_changed = False
         for path, points in self._points.items():
             for point in points:
-                descriptor, folder = self._watch_nearest_folder(point)
-                path_in_folder = point[len(folder.rstrip("/")) + 1 :]
-                name = path_in_folder.partition("/")[0]
-                watches[descriptor][name].add(path)
-                watches[descriptor][""].add(path)
-            target = points[-1]
+                descriptor, name = self._watch_nearest_folder(point)
+                watches[descriptor, name].add(path)
+                watches[descriptor, ""].add(path)
             # truncate(2) does not open the file, so the folder's watch reports no close. Only a watch on the file
             # itself reports the change (_IN_MODIFY).
-            if target not in remote:
-                descriptor = self._add(target, _FILE_MASK)
-                if descriptor != _NO_WATCH:
-                    watches[descriptor][""].add(path)
-        for descriptor in self._watches.keys() - watches.keys():
+            target = points[-1]
+            descriptor = _NO_WATCH if target in remote else self._add(target, _FILE_MASK)
+            if descriptor != _NO_WATCH:
+                watches[descriptor, ""].add(path)
+        last_descriptors = {descriptor for descriptor, _name in self._watches}
+        for descriptor in last_descriptors.difference(descriptor for descriptor, _name in watches):
             self._libc.inotify_rm_watch(self._fd, descriptor)
-        self._watches = {descriptor: dict(names) for descriptor, names in watches.items()}
+        self._watches = watches
 
     def _watch_nearest_folder(self, path: str) -> tuple[int, str]:
-        """Watches the nearest existing folder above the path. Returns the watch descriptor and the folder's path."""
-        folder = os.path.dirname(path)
-        while (descriptor := self._add(folder, _FOLDER_MASK)) == _NO_WATCH:
-            if folder == "/":
-                raise OSError(errno.ENOENT, "nothing can be watched")
-            folder = os.path.dirname(folder)
-        return descriptor, folder
+        """Watches the nearest existing folder above the path.
+
+        Returns the watch descriptor, and the name in this folder that leads to the path.
+        """
+        name = os.path.basename(path)
+        for folder in (*parents(path), "/"):  # parents("/") is empty
+            descriptor = self._add(folder, _FOLDER_MASK)
+            if descriptor != _NO_WATCH:
+                return descriptor, name
+            name = os.path.basename(folder)
+        raise OSError(errno.ENOENT, "nothing can be watched")
 
     def _add(self, path: str, mask: int) -> int:
         """Adds a watch. Returns the watch descriptor; _NO_WATCH if the path does not exist or can't be watched."""
         descriptor = int(self._libc.inotify_add_watch(self._fd, os.fsencode(path), mask))
-        if descriptor < 0:
-            code = ctypes.get_errno()
-            if code in (errno.ENOSPC, errno.ENOMEM):
-                raise OSError(code, "no more files can be watched (fs.inotify.max_user_watches)")
+        if descriptor == _NO_WATCH and ctypes.get_errno() in (errno.ENOSPC, errno.ENOMEM):
+            raise OSError(ctypes.get_errno(), "no more files can be watched (fs.inotify.max_user_watches)")
         return descriptor
 
     def drain(self) -> set[PassReason]:
         """Reads all queued events. Returns the reasons for a pass. Ignores other files in a watched folder."""
         changed: set[str] = set()
-        while True:
-            try:
-                data = os.read(self._fd, _BUFFER)
-            except BlockingIOError:
-                break
-            for paths in self._changed_paths(data):
-                changed.update(paths)
-        self._has_changed |= bool(changed)
+        with suppress(BlockingIOError):  # no event is left
+            while True:
+                for paths in self._changed_paths(os.read(self._fd, _READ_BYTES)):
+                    changed.update(paths)
+        if changed:
+            self._has_changed = True
         return {self._paths[path] for path in changed if path in self._paths}
 
     def compare(self) -> set[PassReason]:
@@ -161,7 +157,7 @@ class FileEvents:
     def _changed_paths(self, data: bytes) -> Iterator[Collection[str]]:
         """Yields the paths that each event may affect. If events were lost, yields all paths."""
         while data:
-            descriptor, mask, _, name_length = _EVENT.unpack_from(data)
+            descriptor, mask, _cookie, name_length = _EVENT.unpack_from(data)
             event_end = _EVENT.size + name_length
             # The name of a file in the watched folder; "" if the watched path itself has changed.
             name = os.fsdecode(data[_EVENT.size : event_end].rstrip(b"\0"))
@@ -169,7 +165,7 @@ class FileEvents:
             if mask & _IN_Q_OVERFLOW:
                 yield self._paths
             else:
-                yield self._watches.get(descriptor, {}).get(name, ())
+                yield self._watches.get((descriptor, name), ())
 
     def close(self) -> None:
         os.close(self._fd)
@@ -179,29 +175,33 @@ def _state_of(points: Collection[str], remote: Collection[str]) -> _State:
     """Returns the current state of a path. points: the paths that are watched for it. remote: mount points to avoid."""
     state: _State = []
     for point in points:
-        folder = os.path.dirname(point)
-        while (identity := _identity(folder, remote, by_content=False)) is None and folder != "/":
-            folder = os.path.dirname(folder)
-        state += [identity, _identity(point, remote, by_content=True)]
+        folder = _status_of_nearest_folder(point, remote)
+        state.append((folder.st_dev, folder.st_ino) if folder else None)
+        status = _status(point, remote)
+        state.append((status.st_dev, status.st_ino, status.st_ctime_ns) if status else None)
     return state
 
 
-def _identity(path: str, remote: Collection[str], *, by_content: bool) -> _Identity:
-    """The identity of a file or folder; None if it does not exist, or is below a remote mount point.
+def _status_of_nearest_folder(path: str, remote: Collection[str]) -> os.stat_result | None:
+    """The status of the nearest existing folder above the path; None if all folders are below remote mount points."""
+    for folder in parents(path):
+        if status := _status(folder, remote):
+            return status
+    return None
 
-    by_content: whether another content is another identity.
-    """
+
+def _status(path: str, remote: Collection[str]) -> os.stat_result | None:
+    """The status of a file, folder or link; None if it does not exist, or is below a remote mount point."""
     if any(is_inside(path, mount_point) for mount_point in remote):
         return None
     try:
-        status = os.stat(path, follow_symlinks=False)
+        return os.lstat(path)
     except OSError:
         return None
-    changed_at = status.st_ctime_ns if by_content else 0
-    return status.st_dev, status.st_ino, changed_at
 
 
 def _remote_mount_points() -> set[str]:
     """Mount points of network and FUSE file systems."""
     with open(MOUNT_TABLE, encoding="utf-8", errors="surrogateescape", newline="\n") as f:
-        return {mount.point for mount in map(mount_of, f) if mount and may_hang(mount.type)}
+        mounts = filter(None, map(mount_of, f))
+        return {mount.point for mount in mounts if may_hang(mount.type)}

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from capacityd.linux.mountinfo import MOUNT_TABLE
 from capacityd.model.reasons import KernelEvents, PassReason
 
-_MAX_READS = 4096
+_MAX_READS = 4096  # datagrams
 
 # Multicast groups, as bits.
 _LINKS = 0x1  # RTMGRP_LINK
@@ -43,7 +43,7 @@ class NetlinkEvents:
         groups = 0
         for kind in kinds:
             groups |= GROUPS[kind]
-        self._socket = _listen(groups)
+        self._socket = _listening_socket(groups)
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -66,7 +66,8 @@ class TableEvents:
         except OSError:
             os.close(self._file)
             raise
-        self._epoll.register(self._file, select.EPOLLPRI | select.EPOLLERR)  # not EPOLLIN: the file is always readable
+        # The file is always readable (EPOLLIN). EPOLLPRI means that the table has changed.
+        self._epoll.register(self._file, select.EPOLLPRI | select.EPOLLERR)
 
     def fileno(self) -> int:
         return self._epoll.fileno()
@@ -84,16 +85,16 @@ class TableEvents:
         os.close(self._file)
 
 
-def _listen(groups: int) -> socket.socket:
+def _listening_socket(groups: int) -> socket.socket:
     """Returns a socket for rtnetlink events. groups: the multicast groups, as a bit mask. Raises OSError."""
     socket_type = socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
-    s = socket.socket(socket.AF_NETLINK, socket_type, socket.NETLINK_ROUTE)
+    listening = socket.socket(socket.AF_NETLINK, socket_type, socket.NETLINK_ROUTE)
     try:
-        s.bind((0, groups))
+        listening.bind((0, groups))
     except OSError:
-        s.close()
+        listening.close()
         raise
-    return s
+    return listening
 
 
 def read_all(source: socket.socket) -> bool:
@@ -101,15 +102,13 @@ def read_all(source: socket.socket) -> bool:
 
     An overflow of the queue counts as a datagram. Raises OSError.
     """
-    was_any = False
-    for _ in range(_MAX_READS):
+    for count in range(_MAX_READS):
         try:
             source.recv(1, socket.MSG_DONTWAIT)  # drops all other bytes of the datagram
         except BlockingIOError:
-            break
+            return count > 0
         except OSError as e:
             if e.errno != errno.ENOBUFS:
                 raise
             # recv() has cleared the error, so reading continues.
-        was_any = True
-    return was_any
+    return True

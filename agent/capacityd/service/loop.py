@@ -11,8 +11,7 @@ import select
 import signal
 import time
 
-from capacityd.linux.clock import BOOT_SECONDS
-from capacityd.linux.systemd import EntryKind, Priority, log, sd_notify, watchdog_timeout
+from capacityd.linux.systemd import Priority, log, sd_notify, watchdog_timeout
 from capacityd.model.messages import CheckResult, JobRequest, NotWatched, PassResult, ServiceConfig
 from capacityd.model.reasons import Job, PassReason
 from capacityd.service.reports import Reports
@@ -46,22 +45,24 @@ class Service:
         self._lock = lock
         self._signals = around.open_signals()
         self._config: ServiceConfig | None = None  # the active configuration; None until a check has sent one
-        self._reports = Reports(folder)
-        self._sources = around.open_sources(self._reports.log_unavailable)
-        self._compare_at = self._around.monotonic() + COMPARE_PERIOD
         self._watcher = WatcherProcess(watcher_command, around)
-        self._worker = WorkerProcess(worker_command, around)
+        self._worker = WorkerProcess(worker_command, self._watcher, around)
         self._worker_timeout = WORKER_TIMEOUT_BASE
+        self._reports = Reports(folder, self._worker, self._watcher)
+        self._sources = around.open_sources(self._reports.log_unavailable)
+        self._compare_at = around.monotonic() + COMPARE_PERIOD
+        self._check_at = around.monotonic()  # the time of the next check of the configuration
         self._longest_wait = watchdog_timeout() / 2  # in seconds; sd_watchdog_enabled(3) recommends half of the timeout
         self._is_ready = False  # whether systemd was told that the service is ready
         self._memory = ""  # the text that the last pass has left for the next pass
-        self._schedule = Schedule(around.monotonic(), around.uniform, debounce_first=around.uptime() < BOOT_SECONDS)
+        self._schedule = Schedule(around.monotonic(), around.uniform)
 
     def run(self) -> int:
         """Runs until a signal ends it. Returns the exit status."""
         self._write_status_file()
-        while (exit_status := self.turn()) is None:
-            pass
+        exit_status = None
+        while exit_status is None:
+            exit_status = self.turn()
         return exit_status
 
     def turn(self) -> int | None:
@@ -69,7 +70,7 @@ class Service:
         if not self._worker.is_busy:
             if not self._lock.is_held():  # only systemd can recreate the folder
                 message = f"{self._lock.path} is gone; the service exits so that systemd recreates it"
-                log(Priority.ERROR, message, EntryKind.DEGRADED)
+                log(Priority.ERROR, message)
                 return 1
             self._start_worker_if_due(self._around.monotonic())
         ready = self._wait()
@@ -80,7 +81,7 @@ class Service:
         if self._compare_at <= self._around.monotonic():  # events may have been lost
             self._compare_at = self._around.monotonic() + COMPARE_PERIOD
             reasons |= self._sources.compare()
-        self._attend_worker(ready)
+        self._attend_worker()
         if signals & _STOP:
             sd_notify("STOPPING=1")
             self._watcher.stop()
@@ -88,35 +89,36 @@ class Service:
             return 0
         now = self._around.monotonic()
         if signal.SIGHUP in signals:
-            self._schedule.request_check(now)
+            self._check_at = now
         if PassReason.RESUME in reasons:  # the watcher's connection may be dead
             self._watcher.stop()  # the next pass starts the watcher again
         self._schedule.notify(reasons, now)
         return None
 
     def _start_worker_if_due(self, now: float) -> None:
-        """Starts a worker if a check or a pass is due."""
+        """Starts a worker if a check or a pass is due. A pass comes first, so that many reloads do not delay it."""
         if self._watcher.comparison.pop_change(any_report=self._schedule.retries_at_report):
             self._schedule.notify({PassReason.NODE}, now)
-        if self._schedule.pop_check(now):
+        if self._pass_at() <= now:
+            reasons = self._schedule.pop_due(now)
+            self._watcher.comparison.begin_pass()
+            self._schedule.notify(self._sources.prepare_pass(), now)
+            self._give_job(Job.RECONCILE, reasons)
+        elif self._check_at <= now:
+            self._check_at = math.inf
             if self._is_ready:
                 sd_notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
             check_reason = PassReason.CONFIG if self._is_ready else PassReason.START  # CONFIG: a reload
             self._give_job(Job.CHECK, frozenset({check_reason}))
-        elif self._config is not None:
-            if reasons := self._schedule.pop_due(now):
-                self._watcher.comparison.begin_pass()
-                self._schedule.notify(self._sources.prepare_pass(), now)
-                self._give_job(Job.RECONCILE, reasons)
-            elif self._watcher.pids and self._schedule.wakes_at() <= now + DEBOUNCE:
-                # While the watcher runs, the pass will probably use the API server. The worker imports the modules now.
-                self._worker.start_early()
+        elif self._pass_at() <= now + DEBOUNCE and self._watcher.pids:
+            # While the watcher runs, the pass will probably use the API server. The worker imports the modules now.
+            self._worker.start_early()
 
     def _give_job(self, job: Job, reasons: frozenset[PassReason]) -> None:
         unchanged = self._watcher.comparison.is_unchanged
         request = JobRequest(job, reasons, memory=self._memory, node_unchanged=unchanged)
         try:
-            self._worker.give(request, self._worker_timeout, spared=self._watcher.pids)
+            self._worker.give(request, self._worker_timeout)
         except OSError as e:  # out of memory, processes or file descriptors
             self._on_job_end(job, f"could not be started: {e.strerror}")
         else:
@@ -129,16 +131,15 @@ class Service:
             poll.register(fd, select.POLLIN)
         self._watcher.register(poll)
         self._worker.register(poll)
-        until = min(self._worker.wakes_at, self._watcher.silent_at, self._compare_at)
+        until = min(self._worker.deadline, self._watcher.silent_at, self._compare_at)
         if not self._worker.is_busy:
-            until = min(until, self._next_worker_at())
+            until = min(until, self._check_at, self._pass_at())
         seconds = min(max(0.0, until - self._around.monotonic()), self._longest_wait)
         return self._around.wait(poll, seconds)
 
-    def _next_worker_at(self) -> float:
-        """When the next worker starts, unless an event comes first."""
-        pass_at = self._schedule.wakes_at() if self._config else math.inf  # no pass starts without a configuration
-        return min(self._schedule.check_at(), pass_at)
+    def _pass_at(self) -> float:
+        """When the next pass starts, unless an event comes first. No pass starts without a configuration."""
+        return self._schedule.wakes_at() if self._config else math.inf
 
     def _read_watcher(self) -> None:
         watcher = self._watcher
@@ -149,49 +150,71 @@ class Service:
 
     def _note_watch(self, failure: NotWatched | None) -> None:
         """Tells the schedule whether the Node is watched. failure: the watcher's new failure, if there is one."""
-        now = self._around.monotonic()
         if self._watcher.watched_since is not None:
-            self._schedule.watch_begins(now)
+            self._schedule.watch_begins()
         elif failure:
-            self._schedule.watch_fails(now, look_now=failure.look_now)
+            self._schedule.watch_fails(self._around.monotonic(), look_now=failure.look_now)
             if not self._watcher.pids:
                 self._reports.log_watcher_end(failure.reason)
 
-    def _attend_worker(self, ready: set[int]) -> None:
-        """Reads the worker's messages, and handles its end. ready: the file descriptors that can be read."""
+    def _attend_worker(self) -> None:
+        """Reads the worker's messages, and handles its end."""
         worker = self._worker
-        last_activity = worker.slow_activity
-        how_it_ended = worker.attend(ready, spared=self._watcher.pids)
+        last_activity = worker.activity
+        how_it_ended = worker.attend()
         if worker.probed and not self._is_ready:  # the machine has been read for the first time
             self._is_ready = True
             sd_notify("READY=1")
-        if check := worker.finish_check():
-            self._on_check_result(check, self._around.monotonic())
-            self._report_result("")
+        if check_result := worker.finish_check():
+            self._on_check_result(check_result)
         if how_it_ended is not None:
             if worker.job is not None:  # a worker without a job was not needed
                 self._on_job_end(worker.job, how_it_ended)
-        elif worker.slow_activity != last_activity:
+        elif worker.activity != last_activity:
             self._write_status_file()
 
     def _on_job_end(self, job: Job, how_it_ended: str) -> None:
-        """Handles the result of a job. how_it_ended: the error message if the worker sent no result."""
-        now = self._around.monotonic()
-        worker = self._worker
-        result = worker.result
+        """Handles the end of a worker. how_it_ended: the error message if the worker has sent no result."""
         if job is Job.CHECK:
-            failed = result if isinstance(result, CheckResult) else CheckResult(error=how_it_ended)
-            self._on_check_result(failed, now)
-        elif isinstance(result, PassResult):
-            self._on_pass_result(result, now)
-            if worker.node_to_watch:
-                self._note_watch(self._watcher.watch(worker.node_to_watch.target))
-            self._reports.log_metrics(worker.metrics)
-        else:
-            self._memory = ""  # the lost pass may have written something that this text does not mention
-            self._reports.log_error(Job.RECONCILE, f"the reconcile worker {how_it_ended}; retrying")
-            self._schedule.failed(now)
-        self._report_result(result.status if isinstance(result, PassResult) else "")
+            self._on_check_result(self._worker.check_result or CheckResult(error=how_it_ended))
+            return
+        # A lost pass leaves no memory: it may have written something that the last memory does not mention.
+        lost = PassResult(error=f"the reconcile worker {how_it_ended}; retrying")
+        self._on_pass_result(self._worker.pass_result or lost)
+
+    def _on_pass_result(self, result: PassResult) -> None:
+        now = self._around.monotonic()
+        self._memory = result.memory
+        self._schedule.end_pass(result, now)
+        self._watcher.comparison.end_pass(result.node)
+        if result.credential_files:
+            reasons = self._sources.watch_credentials(result.credential_files)
+            if not result.error:
+                reasons.discard(PassReason.CONFIG)  # changed credentials can end an error, but there is none
+            self._schedule.notify(reasons, now)
+        if result.watch_target:
+            self._note_watch(self._watcher.watch(result.watch_target))
+        self._reports.log_error(Job.RECONCILE, result.error)
+        self._reports.log_metrics(self._worker.metrics)
+        self._report_result(result.status)
+
+    def _on_check_result(self, result: CheckResult) -> None:
+        """Applies the check's configuration. If the check has sent none, the previous configuration stays active."""
+        now = self._around.monotonic()
+        error = f"the configuration check failed and is retried: {result.error}" if result.error else ""
+        self._reports.log_error(Job.CHECK, error)
+        if error:
+            self._check_at = now + CHECK_RETRY_PERIOD
+        if result.config:
+            self._reports.check = result
+            self._schedule.resync_period = result.config.resync
+            self._config = result.config
+            self._sources.watch(result.config)
+            self._worker_timeout = WORKER_TIMEOUT_BASE + result.config.detectors_timeout
+        if self._is_ready:  # before the service is ready, its first pass follows in any case
+            sd_notify("READY=1")  # ends RELOADING=1
+            self._schedule.notify({PassReason.CONFIG}, now)
+        self._report_result("")
 
     def _report_result(self, line: str) -> None:
         """Reports the state to `capacityd status` and systemd.
@@ -201,50 +224,12 @@ class Service:
         self._write_status_file()
         self._reports.notify_systemd(line)
 
-    def _on_pass_result(self, result: PassResult, now: float) -> None:
-        self._memory = result.memory
-        self._schedule.count_reading(changed=result.changed)
-        self._reports.log_error(Job.RECONCILE, result.error)
-        if result.error:
-            self._schedule.failed(now, result.retry_after, result.cause)
-        else:
-            self._schedule.succeeded(now, result.requeue_after, written=result.written)
-            if result.start_in is not None:
-                self._schedule.delay_start(result.start_in, now)
-        self._watcher.comparison.end_pass(result.node)
-        if result.credential_files:
-            reasons = self._sources.watch_credentials(result.credential_files)
-            if not result.error:
-                reasons.discard(PassReason.CONFIG)  # changed credentials can end an error, but there is none
-            self._schedule.notify(reasons, now)
-
-    def _on_check_result(self, result: CheckResult, now: float) -> None:
-        """Applies the check's configuration. If the check has sent none, the previous configuration stays active."""
-        error = f"the configuration check failed and is retried: {result.error}" if result.error else ""
-        self._reports.log_error(Job.CHECK, error)
-        if error:
-            self._schedule.request_check(now + CHECK_RETRY_PERIOD)
-        if result.config:
-            self._reports.check = result
-            if not self._config:  # the machine's events arrive from now on, so debouncing starts now
-                self._schedule.notify({PassReason.START}, now)
-            if not self._config or self._config.resync != result.config.resync:
-                self._schedule.set_resync_period(result.config.resync, now)
-            self._config = result.config
-            self._sources.watch(result.config)
-            self._worker_timeout = WORKER_TIMEOUT_BASE + result.config.detectors_timeout
-        if self._is_ready:  # before the service is ready, its first pass follows in any case
-            sd_notify("READY=1")  # ends RELOADING=1
-            self._schedule.notify({PassReason.CONFIG}, now)
-
     def _write_status_file(self) -> None:
         """Writes service.json, for `capacityd status`."""
         until_pass = max(0.0, self._schedule.wakes_at() - self._around.monotonic())
         is_running = self._worker.is_busy or until_pass <= DEBOUNCE
         self._reports.write_status_file(
             next_pass_in=0.0 if is_running else until_pass,
-            running=is_running,
             overdue_after=self._worker_timeout + COMPARE_PERIOD,
-            worker=self._worker,
-            watcher=self._watcher,
+            running=is_running,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from capacityd.linux.stderr import use_nonblocking_stderr
 from capacityd.linux.subreaper import become_subreaper
-from capacityd.linux.systemd import EntryKind, Priority, log
+from capacityd.linux.systemd import Priority, log
 from capacityd.service.event_sources import ignore_signals
 from capacityd.service.loop import Service
 from capacityd.service.service_lock import ServiceLock
@@ -23,19 +23,13 @@ def main(arguments: list[str]) -> int:
     try:
         lock = ServiceLock(folder)
     except BlockingIOError:
-        log(Priority.ERROR, f"the service is already running; see {folder}/service.json", EntryKind.DEGRADED)
+        log(Priority.ERROR, f"the service is already running; see {folder}/service.json")
         return 1
     except OSError as e:
-        log(Priority.ERROR, f"{e.filename} could not be opened: {e.strerror}; remove it", EntryKind.DEGRADED)
+        log(Priority.ERROR, f"{e.filename} could not be opened: {e.strerror}; remove it")
         return 1
     become_subreaper()
     try:
-        service = Service(
-            worker_command=worker_command,
-            watcher_command=watcher_command,
-            folder=folder,
-            lock=lock,
-        )
-        return service.run()
+        return Service(worker_command, watcher_command, folder, lock).run()
     finally:
         ignore_signals()

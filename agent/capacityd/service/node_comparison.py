@@ -12,36 +12,38 @@ class NodeComparison:
     """The two fingerprints, and whether they must be compared again."""
 
     def __init__(self) -> None:
-        self._seen: str | None = None  # the watcher's last report; None: the Node is not watched
-        self._known: str | None = None  # the Node as the last pass left it; None: unknown
-        self._seen_by_pass: str | None = None  # _seen when the current pass began
-        self._reported = False  # whether the watcher has reported anything since the last comparison
+        self._reported: str | None = None  # the watcher's last report; None: the Node is not watched
+        self._left: str | None = None  # the Node as the last pass left it; None: unknown
+        self._reported_before_pass: str | None = None  # the watcher's last report when the current pass began
+        self._is_compared = True  # whether pop_change() has compared the watcher's last report
 
-    def report(self, seen: str | None) -> None:
-        """Takes the fingerprint that the watcher has seen; None: the Node is no longer watched."""
-        self._seen = seen
-        self._reported = seen is not None
+    def report(self, fingerprint: str | None) -> None:
+        """Takes the fingerprint that the watcher reports; None: the Node is no longer watched."""
+        self._reported = fingerprint
+        self._is_compared = fingerprint is None
 
     def begin_pass(self) -> None:
         """Keeps the watcher's last report when a pass begins."""
-        self._seen_by_pass = self._seen
+        self._reported_before_pass = self._reported
 
-    def end_pass(self, known: str | None) -> None:
+    def end_pass(self, fingerprint: str | None) -> None:
         """Takes the fingerprint of the Node as the pass left it.
 
-        known: None if the pass did not read the Node. Then the watcher's last report before the pass counts.
+        fingerprint: None if the pass did not read the Node. Then the watcher's last report before the pass counts.
         """
-        self._known = self._seen_by_pass if known is None else known
+        self._left = self._reported_before_pass if fingerprint is None else fingerprint
 
     @property
     def is_unchanged(self) -> bool:
         """Whether the Node is watched, and has not changed since the last pass."""
-        return self._seen is not None and self._seen == self._known
+        return self._reported is not None and self._reported == self._left
 
     def pop_change(self, *, any_report: bool) -> bool:
         """Returns whether the watcher has reported a change of the Node since the last call.
 
         any_report: whether a report of an unchanged Node counts, too.
         """
-        reported, self._reported = self._reported, False
-        return reported and (any_report or self._seen != self._known)
+        if self._is_compared:
+            return False
+        self._is_compared = True
+        return any_report or self._reported != self._left

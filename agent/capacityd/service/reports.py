@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Collection
 from contextlib import suppress
 
 from capacityd import __version__
 from capacityd.linux.atomic_file import replace_file
 from capacityd.linux.clock import uptime
-from capacityd.linux.systemd import EntryKind, Priority, log, sd_notify
+from capacityd.linux.systemd import Priority, log, sd_notify
 from capacityd.model.file_codec import to_file
 from capacityd.model.messages import NO_METRICS, SERVICE_STATUS, CheckResult, MetricsResult, ServiceStatus
 from capacityd.model.reasons import Job
@@ -24,13 +24,15 @@ WATCHER_LOG_PERIOD = 3600.0  # seconds
 class Reports:
     """Reports the service's state, and keeps what was last reported. folder: the runtime directory."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, worker: WorkerProcess, watcher: WatcherProcess) -> None:
+        self._path = os.path.join(folder, SERVICE_STATUS)
+        self._worker = worker
+        self._watcher = watcher
         self.check = CheckResult()  # the result of the check whose configuration is active
         self._errors: dict[Job, str] = {}
         self._metrics = NO_METRICS  # of the last pass
         self._unavailable: tuple[str, ...] = ()  # the error of each event source that could not be opened
         self._watcher_logged_at: dict[str, float] = {}  # reason -> uptime
-        self._path = os.path.join(folder, SERVICE_STATUS)
 
     def log_error(self, job: Job, error: str) -> None:
         """Logs a job's error when it is new, and "recovered" when no job has an error any more.
@@ -39,37 +41,36 @@ class Reports:
         """
         last = self._errors.pop(job, "")
         if error:
-            if error != last:
-                log(Priority.WARNING, error, EntryKind.DEGRADED)
             self._errors[job] = error
-        elif last and not self._errors:
-            log(Priority.NOTICE, "recovered", EntryKind.DEGRADED)
+        if error and error != last:
+            log(Priority.WARNING, error)
+        if last and not self._errors:
+            log(Priority.NOTICE, "recovered")
 
     def log_metrics(self, metrics: MetricsResult) -> None:
         """Logs a new error of the metrics file, and the end of an error."""
         last = self._metrics
         self._metrics = metrics
         if metrics.error and metrics != last:
-            message = "; ".join(filter(None, (metrics.error, metrics.advice)))
-            log(Priority.WARNING, message, EntryKind.DEGRADED)
-        elif last.error and metrics.path and not metrics.error:  # without a path, no file is configured any more
-            log(Priority.NOTICE, f"the error of the metrics file {metrics.path} has ended", EntryKind.DEGRADED)
+            message = f"{metrics.error}; {metrics.advice}" if metrics.advice else metrics.error
+            log(Priority.WARNING, message)
+        is_written = metrics.path and not metrics.error  # without a path, no file is configured any more
+        if last.error and is_written:
+            log(Priority.NOTICE, f"the error of the metrics file {metrics.path} has ended")
 
-    def log_unavailable(self, errors: Sequence[str]) -> None:
-        """Logs the new errors. errors: one for each event source that could not be opened."""
-        last = self._unavailable
+    def log_unavailable(self, errors: Collection[str]) -> None:
+        """Logs the new errors. errors: those of the event sources that could not be opened."""
+        for error in errors:
+            if error not in self._unavailable:
+                log(Priority.WARNING, f"{error}; a reconcile pass looks for changes once a minute")
         self._unavailable = tuple(errors)
-        for error in self._unavailable:
-            if error not in last:
-                message = f"{error}; a reconcile pass looks for changes once a minute"
-                log(Priority.WARNING, message, EntryKind.DEGRADED)
 
     def log_watcher_end(self, reason: str) -> None:
         """Logs why the watcher does not run, each reason at most once in WATCHER_LOG_PERIOD."""
         now = uptime()
         if now >= self._watcher_logged_at.get(reason, -math.inf) + WATCHER_LOG_PERIOD:
             self._watcher_logged_at[reason] = now
-            log(Priority.WARNING, f"{reason}; the next pass starts it again", EntryKind.DEGRADED)
+            log(Priority.WARNING, f"{reason}; the next pass starts it again")
 
     def notify_systemd(self, line: str) -> None:
         """Sends the line that `systemctl status` shows. If it is "", sends the current errors, or "waiting"."""
@@ -77,22 +78,13 @@ class Reports:
         one_line = " ".join(text.split())
         sd_notify(f"STATUS={one_line}")
 
-    def write_status_file(
-        self,
-        *,
-        next_pass_in: float,
-        overdue_after: float,
-        running: bool,
-        worker: WorkerProcess,
-        watcher: WatcherProcess,
-    ) -> None:
+    def write_status_file(self, *, next_pass_in: float, overdue_after: float, running: bool) -> None:
         """Replaces service.json.
 
         next_pass_in: seconds until the next pass. overdue_after: if the file is not replaced within this many seconds
         after the next pass is due, the service is stuck. running: whether a worker has a job, or will soon get a job.
         """
         now = time.time()
-        slow_activity = worker.slow_activity
         status = ServiceStatus(
             pid=os.getpid(),
             next_reconcile=now + next_pass_in,
@@ -105,10 +97,10 @@ class Reports:
             metrics_error=self._metrics.error,
             metrics_advice=self._metrics.advice,
             pass_running=running,
-            slow_activity=slow_activity,
-            slow_since=now - (time.monotonic() - worker.began) if slow_activity else 0.0,
-            watched_since=watcher.watched_since,
-            not_watched=watcher.not_watched_because,
+            activity=self._worker.activity,
+            busy_since=now - (time.monotonic() - self._worker.began),
+            watched_since=self._watcher.watched_since,
+            not_watched=self._watcher.not_watched_because,
         )
         with suppress(OSError):  # workers write to this folder, too, and report its errors
             replace_file(self._path, to_file(status, __version__), mode=0o644)  # `status` works without root

@@ -1,4 +1,4 @@
-"""Decides when the next worker starts, and why. Times are in seconds.
+"""Decides when the next pass starts, and why. Times are in seconds.
 
 Events are debounced: a pass starts after 0.7 s without an event, but at most ten seconds after the first event.
 event_rate.py says which events wait longer. A failed pass is retried after the pause that model/pace.py defines.
@@ -13,10 +13,10 @@ import math
 import os
 from collections.abc import Callable
 
+from capacityd.model.messages import PassResult
 from capacityd.model.pace import LONGEST_RETRY_AFTER, SHORTEST_PAUSE, pause
 from capacityd.model.reasons import PassReason, RetryCause
 from capacityd.service.event_rate import EventRate
-from capacityd.service.node_polls import NodePolls
 
 DEBOUNCE = 0.7
 DEBOUNCE_MAX = 10.0
@@ -28,41 +28,41 @@ PROMPT_DEBOUNCE = 0.1
 
 RESYNC_PERIOD = 3600.0  # between two passes without an event, unless the configuration sets another period (resync)
 
+FIRST_POLL = 60.0
+POLL_PERIOD = 300.0
+"""While the Node is not watched, passes read it. The first pass starts within FIRST_POLL, because the Node may just
+have changed. Then a pass starts in each POLL_PERIOD."""
+
 _END_WAIT = frozenset({PassReason.CONFIG, PassReason.RESUME})
 """Events that may end any error, so that the retry starts at once. After other events, the retry still waits for the
 shortest pause of the error's cause."""
 
-_REFRESH = frozenset({PassReason.START, PassReason.TIMER})
-"""Reasons of the passes that always read the Node, and refresh the condition's heartbeat if it is due."""
-
-_LEAST_SHARE = 2 / 3  # the shortest random pause, as a share of the longest one
+_LEAST_SHARE = 2 / 3  # the shortest random pause, as a share of the longest pause
 
 
 class Schedule:
     """The time of the next pass, and its reasons. All points in time are values of time.monotonic().
 
-    uniform: returns a random number from its first to its second argument. debounce_first: whether the first pass is
-    also debounced, because the machine is still booting.
+    uniform: returns a random number from its first to its second argument.
     """
 
-    def __init__(self, now: float, uniform: Callable[[float, float], float], *, debounce_first: bool = False) -> None:
+    def __init__(self, now: float, uniform: Callable[[float, float], float]) -> None:
+        self.resync_period = RESYNC_PERIOD
+        """The period of the passes without an event. A new value counts after the next pass that reads the Node."""
         self._uniform = uniform
-        started_at = now if debounce_first else now - DEBOUNCE_MAX  # so long ago that the first pass starts at once
         # The events since the last pass: reason -> the times of the first and of the last event.
-        self._events: dict[PassReason, tuple[float, float]] = {PassReason.START: (started_at, started_at)}
+        self._events: dict[PassReason, tuple[float, float]] = {}
         self._rate = EventRate()
-        self._start_at: float | None = None  # when start_jitter ends; no pass starts earlier
+        self._start_at: float | None = now  # the time of the pass at the start; None after this pass
         self._resync_at = now + RESYNC_PERIOD
-        self._retry_at = math.inf  # when to retry after an error, or when the pass starts that the last one requested
+        self._poll_at = math.inf  # when a pass must read the Node; infinity while the Node is watched
+        self._follow_up_at = math.inf  # when the last pass is retried, or when a pass starts that it has requested
         self._not_before = -math.inf  # no pass before this time, unless an event ends the wait
         self._retry_after_until = -math.inf  # when the API server's last Retry-After ends
         self._failure_cause: RetryCause | None = None  # why the last pass failed; None: it succeeded
         self._failure_since = 0.0  # when passes began to fail for this cause
         self._pass_reasons: frozenset[PassReason] = frozenset()  # the reasons for the last pass
         self._pass_began = now  # when the last pass began
-        self._resync_period = RESYNC_PERIOD
-        self._polls = NodePolls(self._jittered)
-        self._check_requested_for = now  # the time of the next check of the configuration; infinity: no request
 
     @property
     def retries_at_report(self) -> bool:
@@ -72,42 +72,15 @@ class Schedule:
         """
         return self._failure_cause not in (None, RetryCause.CONFLICT)
 
-    def request_check(self, at: float) -> None:
-        """Requests a check of the configuration at this time."""
-        self._check_requested_for = at
-
-    def check_at(self) -> float:
-        """The time of the next check; infinity if no check is requested, or if a pass must come first.
-
-        The pass after a check comes before the next check, so that many reloads do not delay the pass. But a check does
-        not wait for a pass that waits for start_jitter.
-        """
-        last_check_awaits_pass = PassReason.CONFIG in self._events
-        pass_comes_first = last_check_awaits_pass and self._start_at is None
-        return math.inf if pass_comes_first else self._check_requested_for
-
-    def pop_check(self, now: float) -> bool:
-        """Returns whether a check is due. If so, clears the request."""
-        if now < self.check_at():
-            return False
-        self._check_requested_for = math.inf
-        return True
-
-    def set_resync_period(self, seconds: float, now: float) -> None:
-        """Sets the period of the passes without an event."""
-        self._resync_period = seconds
-        self._plan_resync(now)
-
-    def _plan_resync(self, now: float) -> None:
-        self._resync_at = now + self._resync_period * self._uniform(0.8, 1.2)
-
-    def watch_begins(self, now: float) -> None:
+    def watch_begins(self) -> None:
         """Plans no poll, because the Node is watched now."""
-        self._polls.watch_begins(now)
+        self._poll_at = math.inf
 
     def watch_fails(self, now: float, *, look_now: bool) -> None:
-        """Plans a poll, because the Node is not watched. look_now: whether the watcher asks for a pass at once."""
-        self._polls.watch_fails(now, look_now=look_now)
+        """Plans a poll, because the Node is not watched. look_now: whether a pass must read the Node at once."""
+        self._poll_at = min(self._poll_at, now + self._jittered(FIRST_POLL))
+        if look_now and self._failure_cause is None:  # the retry of a failed pass reads the Node, too
+            self.notify({PassReason.NODE}, now)
 
     def notify(self, reasons: set[PassReason], now: float) -> None:
         """Adds events that have come now. reasons: why these events start a pass."""
@@ -119,38 +92,35 @@ class Schedule:
         elif PassReason.NODE in reasons and self.retries_at_report:
             self._not_before = min(self._not_before, self._retry_after_until)  # Retry-After still applies
 
-    def delay_start(self, seconds: float, now: float) -> None:
-        """Delays the next pass, as start_jitter demands. It is the first pass that needs the Node."""
-        self._start_at = now + seconds
-
     def wakes_at(self) -> float:
         """The time of the next pass, unless an event comes first."""
-        if self._start_at is not None:
+        if self._start_at is not None:  # no event starts a pass before start_jitter has ended
             return self._start_at
         return max(min(self._events_due_at(), self._timer_at()), self._not_before)
 
     def _timer_at(self) -> float:
         """When a pass starts without an event."""
         if self._failure_cause:  # the retry does what a resync or a poll would do
-            return self._retry_at
-        return min(self._retry_at, self._resync_at, self._polls.at)
+            return self._follow_up_at
+        return min(self._follow_up_at, self._resync_at, self._poll_at)
 
     def _events_due_at(self) -> float:
         """When the events start a pass; infinity without events."""
-        times: list[float] = []
-        settling: list[tuple[float, float]] = []  # the times of the first and of the last event of hardware or files
+        due_times: list[float] = []
+        first_times: list[float] = []  # of the events of hardware and files that need time to settle
+        last_times: list[float] = []
         for reason, (first, last) in self._events.items():
             held_until = self._rate.held_until(reason)
             if last < held_until:  # these events must not delay events of other kinds
-                times.append(held_until)
+                due_times.append(held_until)
             elif reason is PassReason.NODE:
-                times.append(first + PROMPT_DEBOUNCE)
+                due_times.append(first + PROMPT_DEBOUNCE)
             else:
-                settling.append((first, last))
-        if settling:
-            first, last = min(first for first, _ in settling), max(last for _, last in settling)
-            times.append(min(last + DEBOUNCE, first + DEBOUNCE_MAX))
-        return min(times, default=math.inf)
+                first_times.append(first)
+                last_times.append(last)
+        if first_times:
+            due_times.append(min(max(last_times) + DEBOUNCE, min(first_times) + DEBOUNCE_MAX))
+        return min(due_times, default=math.inf)
 
     def pop_due(self, now: float) -> frozenset[PassReason]:
         """Returns the reasons for a pass, and clears them; an empty set if no pass is due."""
@@ -166,44 +136,42 @@ class Schedule:
         self._rate.count(reasons, now)
         self._events = {}
         self._start_at = None
-        self._retry_at = math.inf  # succeeded() or failed() sets it again
+        self._follow_up_at = math.inf  # end_pass() sets it again
         self._not_before = -math.inf
         return self._pass_reasons
 
-    def count_reading(self, *, changed: bool) -> None:
-        """Counts a pass that has read the machine. changed: whether a reading differs from the previous pass."""
-        if not changed:
+    def end_pass(self, result: PassResult, now: float) -> None:
+        """Plans the next passes after a pass that has ended now."""
+        if not result.changed:
             self._rate.count_unchanged(self._pass_reasons, self._pass_began)
-
-    def succeeded(self, now: float, requeue_after: float | None, *, written: bool = False) -> None:
-        """Plans the next passes after a successful one.
-
-        requeue_after: seconds until the pass that the last pass requests; None: no request. written: whether the last
-        pass wrote the Node.
-        """
-        self._failure_cause = None
-        if requeue_after is not None:
-            self._retry_at = now + requeue_after
-        self._polls.looked(now)
-        if written or self._pass_reasons & _REFRESH:
-            self._plan_resync(now)
-
-    def failed(self, now: float, retry_after: float = 0.0, cause: RetryCause = RetryCause.OTHER) -> None:
-        """Plans the retry of a failed pass. retry_after: the API server's Retry-After in seconds."""
-        if cause is not self._failure_cause:
-            self._failure_cause = cause
-            self._failure_since = now
-        self._polls.looked(now)
-        self._retry_after_until = now + min(retry_after, LONGEST_RETRY_AFTER)
-        # The pause is added to Retry-After, because an overloaded API server always sends "1".
-        longest = pause(cause, wrong_for=now - self._failure_since)
-        self._retry_at = self._retry_after_until + self._jittered(longest)
-        if self._events.keys() & _END_WAIT:  # an event that ends the wait came during the pass
-            self._not_before = -math.inf
+        if self._poll_at < math.inf:
+            self._poll_at = now + POLL_PERIOD
+        if result.error:
+            self._plan_retry(result, now)
             return
-        self._not_before = self._retry_after_until + SHORTEST_PAUSE[cause] * _LEAST_SHARE
+        self._failure_cause = None
+        if result.node is not None:  # the pass has read the Node, and has refreshed a heartbeat that was due
+            self._resync_at = now + self.resync_period * self._uniform(0.8, 1.2)
+        if result.requeue_after is not None:
+            self._follow_up_at = now + result.requeue_after
+        if result.start_in is not None:
+            self._start_at = now + result.start_in
+
+    def _plan_retry(self, result: PassResult, now: float) -> None:
+        """Plans the retry of a failed pass."""
+        if result.cause is not self._failure_cause:
+            self._failure_cause = result.cause
+            self._failure_since = now
+        self._retry_after_until = now + min(result.retry_after, LONGEST_RETRY_AFTER)
+        # The pause is added to Retry-After, because an overloaded API server always sends "1".
+        longest_pause = pause(result.cause, wrong_for=now - self._failure_since)
+        self._follow_up_at = self._retry_after_until + self._jittered(longest_pause)
+        wait_has_ended = self._events.keys() & _END_WAIT  # by an event that came during the pass
+        if not wait_has_ended:
+            self._not_before = self._retry_after_until + SHORTEST_PAUSE[result.cause] * _LEAST_SHARE
 
     def _jittered(self, longest: float) -> float:
+        """A random pause that is at most this long."""
         return self._uniform(longest * _LEAST_SHARE, longest)
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from capacityd.linux.clock import uptime
 from capacityd.linux.subreaper import kill_children
 from capacityd.service.child_process import ChildProcess
 from capacityd.service.event_sources import EventSources, Signals
@@ -15,7 +14,8 @@ from capacityd.service.schedule import uniform
 
 
 def _wait(poll: select.poll, seconds: float) -> set[int]:
-    return {fd for fd, _ in poll.poll(seconds * 1000 + 1)}  # 1 ms more, so that the wait is never too short
+    milliseconds = seconds * 1000 + 1  # 1 ms more, so that the wait is never too short
+    return {fd for fd, _events in poll.poll(milliseconds)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,6 @@ class Surroundings:
 
     monotonic: Callable[[], float] = time.monotonic
     """Seconds, without the time that the machine was suspended."""
-    uptime: Callable[[], float] = uptime
-    """Seconds since the machine booted."""
     uniform: Callable[[float, float], float] = uniform
     """A random number between two numbers, for jitter."""
     wait: Callable[[select.poll, float], set[int]] = _wait
@@ -33,7 +31,7 @@ class Surroundings:
     start_child: Callable[[list[str]], ChildProcess] = ChildProcess
     """Starts a worker or the watcher."""
     kill_children: Callable[[float, Collection[int]], dict[int, int]] = kill_children
-    open_sources: Callable[[Callable[[Sequence[str]], None]], EventSources] = EventSources
+    open_sources: Callable[[Callable[[Collection[str]], None]], EventSources] = EventSources
     open_signals: Callable[[], Signals] = Signals
 
 

@@ -17,20 +17,18 @@ import pyudev
 from capacityd.model.reasons import PassReason
 from capacityd.service.kernel_events import read_all
 
+UDEV = "/run/udev/control"
+"""A socket that exists while udev runs."""
+
 
 class UdevEvents:
-    """Events of these subsystems. reason: why each event starts a pass.
-
-    Raises ImportError if libudev is missing. For errors of libudev, pyudev raises OSError, ValueError, OverflowError or
-    MemoryError.
-    """
+    """Events of these subsystems. reason: why each event starts a pass. Raises OSError."""
 
     def __init__(self, subsystems: Iterable[str], reason: PassReason) -> None:
+        if not os.path.exists(UDEV):  # libudev looks for udev only when a monitor starts
+            raise OSError("udev is not running")
         self._reason = reason
-        self._monitor: Any = pyudev.Monitor.from_netlink(_context())
-        for subsystem in subsystems:
-            self._monitor.filter_by(subsystem)
-        self._monitor.start()
+        self._monitor = _started_monitor(subsystems)
         # A duplicate, because libudev closes its own descriptor with the last reference to the monitor.
         self._socket = socket.socket(fileno=os.dup(self._monitor.fileno()))
 
@@ -44,6 +42,18 @@ class UdevEvents:
     def close(self) -> None:
         self._socket.close()
         self._monitor = None
+
+
+def _started_monitor(subsystems: Iterable[str]) -> Any:
+    """Returns a monitor of pyudev that receives the events of these subsystems. Raises OSError."""
+    try:
+        monitor = pyudev.Monitor.from_netlink(_context())
+        for subsystem in subsystems:
+            monitor.filter_by(subsystem)
+        monitor.start()
+    except (ImportError, MemoryError, OverflowError, ValueError) as e:  # libudev is missing, or has returned an error
+        raise OSError(f"libudev failed: {e}") from e
+    return monitor
 
 
 @cache

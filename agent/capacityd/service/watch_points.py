@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 
-_MAXSYMLINKS = 40  # the kernel's limit for links in one path
+from capacityd.linux.path_walk import MAX_LINKS
+from capacityd.linux.paths import reversed_names
 
 
 def watch_points(path: str, remote: Collection[str]) -> list[str]:
@@ -19,42 +20,49 @@ def watch_points(path: str, remote: Collection[str]) -> list[str]:
     If a link is not followed, the list ends with this link. remote: mount points of network and FUSE file systems. If
     the path enters one of these mount points, the list ends with the mount point.
     """
-    links: dict[str, int] = {}  # link -> its owner
-    followed = 0
-    current = ""
-    parts = path.split("/")
-    while parts and followed <= _MAXSYMLINKS:
-        part = parts.pop(0)
-        if part in ("", "."):
-            continue
-        if part == "..":
-            current = os.path.dirname(current)
-            continue
-        current = f"{current}/{part}"
+    owner_by_link, target = _follow(path, remote)
+    trusted_owners = {0, os.geteuid(), *_owner(target, remote)}
+    points: list[str] = []
+    for link, owner in owner_by_link.items():
+        points.append(link)
+        if owner not in trusted_owners:
+            return points
+    return points if target is None else [*points, target]
+
+
+def _follow(path: str, remote: Collection[str]) -> tuple[dict[str, int], str | None]:
+    """Follows a path up to its target, or up to a remote mount point. Returns the links with their owners, and the end.
+
+    The end is None if the path has too many links. Then open() fails with ELOOP.
+    """
+    owner_by_link: dict[str, int] = {}
+    link_count = 0
+    current = "/"
+    names = reversed_names(path)  # the names that are still to follow; the next name is the last in the list
+    while names:
+        name = names.pop()
+        folder = current
+        current = os.path.dirname(folder) if name == ".." else os.path.join(folder, name)
         if current in remote:
             break
         try:
-            target = os.readlink(current)
-            links[current] = os.lstat(current).st_uid
-        except OSError:
+            link_target = os.readlink(current)
+            owner_by_link[current] = os.lstat(current).st_uid
+        except OSError:  # this is no link
             continue
-        followed += 1
-        parts = target.split("/") + parts
-        current = "" if target.startswith("/") else os.path.dirname(current)
-    reached = [] if followed > _MAXSYMLINKS else [current or "/"]  # after too many links, open() fails with ELOOP
-    trusted_owners = {0, os.geteuid(), *(_owner(end, remote) for end in reached)}
-    watched = list(links)
-    for count, owner in enumerate(links.values(), 1):
-        if owner not in trusted_owners:
-            return watched[:count]  # the last of these links is not followed
-    return watched + reached
+        link_count += 1
+        if link_count > MAX_LINKS:
+            return owner_by_link, None
+        names += reversed_names(link_target)
+        current = "/" if link_target.startswith("/") else folder
+    return owner_by_link, current
 
 
-def _owner(path: str, remote: Collection[str]) -> int | None:
-    """The owner of the file or folder at a path; None if it is missing, or must not be accessed."""
-    if path in remote:
-        return None
+def _owner(path: str | None, remote: Collection[str]) -> set[int]:
+    """The owner of the file or folder at a path; empty if it is missing, or must not be accessed."""
+    if path is None or path in remote:
+        return set()
     try:
-        return os.lstat(path).st_uid
+        return {os.lstat(path).st_uid}
     except OSError:
-        return None
+        return set()

@@ -8,9 +8,8 @@ import select
 import time
 from contextlib import suppress
 
-from capacityd.model.codec import Malformed, decode_variant, parse
 from capacityd.model.messages import NodeSeen, NotWatched, WatcherMessage
-from capacityd.service.child_process import ChildProcess
+from capacityd.service.child_process import ChildProcess, decoded
 from capacityd.service.node_comparison import NodeComparison
 from capacityd.service.surroundings import REAL, Surroundings
 
@@ -27,10 +26,8 @@ class WatcherProcess:
         self._around = around
         self._command = command
         self._process: ChildProcess | None = None
-        self._target = 0
-        """The hash of the target that the running process watches."""
-        self._heard_at = 0.0
-        """When the running process started, or last wrote a line."""
+        self._target_hash = 0  # of the target that the running process watches; the target may contain credentials
+        self._heard_at = 0.0  # when the running process started, or last wrote a line
         self.comparison = NodeComparison()
         self.watched_since: float | None = None
         """Since when the Node has been watched, in seconds since the epoch; None: the Node is not watched."""
@@ -58,7 +55,7 @@ class WatcherProcess:
         target: a WatchTarget as JSON.
         """
         if self._process is not None:
-            if self._target == hash(target):
+            if self._target_hash == hash(target):
                 return None
             self.stop()
         try:
@@ -67,7 +64,7 @@ class WatcherProcess:
             failure = NotWatched(f"the watcher could not be started: {e.strerror}")
             self._set_not_watched(failure.reason)
             return failure
-        self._target = hash(target)
+        self._target_hash = hash(target)
         self._heard_at = self._around.monotonic()
         self._process.send(target.encode())
         return None
@@ -77,25 +74,28 @@ class WatcherProcess:
         if self._process is None:
             return None
         self._process.flush()
-        failure = None
-        for line in self._process.read_lines():
+        failure: NotWatched | None = None
+        lines = self._process.read_lines()
+        if lines:
             self._heard_at = self._around.monotonic()
-            with suppress(Malformed):  # an empty line, or one that a library has printed
-                message: WatcherMessage = decode_variant(WatcherMessage, parse(line))
-                if isinstance(message, NodeSeen):
-                    self._see(message.fingerprint)
-                else:
-                    failure = message
-                    self._set_not_watched(message.reason)
-        if self._process.has_no_more_messages:
-            failure = NotWatched("the watcher has ended unexpectedly", look_now=True)
-            self.stop(failure.reason)
-        elif self.silent_at <= self._around.monotonic():
-            failure = NotWatched(f"the watcher has received nothing for {SILENCE:g} s", look_now=True)
-            self.stop(failure.reason)
+        for message in decoded(lines, WatcherMessage):
+            if isinstance(message, NodeSeen):
+                self._set_watched(message.fingerprint)
+            else:
+                failure = message
+                self._set_not_watched(message.reason)
+        if self._process.has_ended:
+            return self._end_unexpectedly("the watcher has ended unexpectedly")
+        if self.silent_at <= self._around.monotonic():
+            return self._end_unexpectedly(f"the watcher has received nothing for {SILENCE:g} s")
         return failure
 
-    def _see(self, fingerprint: str) -> None:
+    def _end_unexpectedly(self, reason: str) -> NotWatched:
+        """Ends the watcher. Returns the failure, after which a pass must read the Node, and start the watcher again."""
+        self.stop(reason)
+        return NotWatched(reason, look_now=True)
+
+    def _set_watched(self, fingerprint: str) -> None:
         self.not_watched_because = ""
         self.comparison.report(fingerprint)
         if self.watched_since is None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from capacityd.model.errors import CredentialsMissing, NodeError, NodeMissing, NodeUnauthorized, NodeUnreachable
+from capacityd.model.errors import CredentialsMissing, NodeError, NodeMissing, NodeUnreachable
 from capacityd.model.messages import PassResult
 from capacityd.model.reading import Reading, reading_text
 from capacityd.model.reasons import RetryCause
+from capacityd.node import CredentialsCache
 from capacityd.reconcile.reconcile import PassEnd
 from capacityd.worker.pass_state import PassStatus
 
@@ -16,29 +17,33 @@ _MIN_REQUEUE = 0.1
 
 
 def answer_of(
-    end: PassEnd, status: PassStatus, last: PassStatus, *, memory: str, credential_files: tuple[str, ...]
+    end: PassEnd, status: PassStatus, last: PassStatus, *, memory: str, cache: CredentialsCache
 ) -> PassResult:
     """The answer to the resident process. status, last: the status of this pass and of the last pass.
 
-    memory: the text for the next worker. credential_files: the files with the credentials that the pass has used,
-    or could not use.
+    memory: the text for the next worker. cache: what the pass has learned about the credentials.
     """
     error = end.error
-    if error is not None and not isinstance(error, NodeUnauthorized):
-        credential_files = ()  # a change of the files would not end the error
-    first = min((wait.until for wait in end.waits), default=None)
     return PassResult(
         status.error,
         cause=error.cause if error else RetryCause.OTHER,
         retry_after=error.retry_after if isinstance(error, NodeUnreachable) else 0.0,
         memory=memory,
-        requeue_after=None if first is None else max(_MIN_REQUEUE, first - end.inputs.uptime),
-        credential_files=credential_files,
+        requeue_after=_requeue_after(end),
+        credential_files=cache.files,
         node=_fingerprint_of(end),
         changed=_texts_by_name(status.readings) != _texts_by_name(last.readings),
-        written=end.outcome is not None and end.outcome.is_written,
-        status=status_line(status, error),
+        watch_target=cache.target.as_json() if cache.target else "",
+        status=_status_line(status, error),
     )
+
+
+def _requeue_after(end: PassEnd) -> float | None:
+    """Seconds until the first wait of the pass ends; None if the pass waits for nothing."""
+    if not end.waits:
+        return None
+    first_end = min(wait.until for wait in end.waits)
+    return max(_MIN_REQUEUE, first_end - end.inputs.uptime)
 
 
 def _fingerprint_of(end: PassEnd) -> str | None:
@@ -53,8 +58,7 @@ def _texts_by_name(readings: Mapping[str, Reading]) -> dict[str, str]:
     return {name: reading_text(reading) for name, reading in readings.items()}
 
 
-def status_line(status: PassStatus, error: NodeError | None) -> str:
-    """The line for `systemctl status`."""
-    if error is None:
-        return status.summary
-    return f"waiting for a kubeconfig: {error}" if isinstance(error, CredentialsMissing) else str(error)
+def _status_line(status: PassStatus, error: NodeError | None) -> str:
+    if isinstance(error, CredentialsMissing):
+        return f"waiting for a kubeconfig: {error}"
+    return str(error) if error else status.summary

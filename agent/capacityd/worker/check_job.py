@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from capacityd.config import load
+from capacityd.config import Loaded, load
 from capacityd.config.saved import stamps_of
 from capacityd.detectors import load_detector
 from capacityd.discovery.child import MAX_BUSY, max_blocked_of
@@ -20,6 +20,7 @@ from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
 from capacityd.schema.config import Config
 from capacityd.schema.device import SUBSYSTEM, DeviceDetector
 from capacityd.worker import journal, runtime_files, send_message
+from capacityd.worker.journal import JournalEntry
 from capacityd.worker.runtime_files import CheckedConfig
 
 
@@ -32,44 +33,47 @@ def check(folder: str, selection: Selection, reasons: Collection[PassReason]) ->
 
     folder: the runtime directory. reasons: why the job is due. PassReason.CONFIG means a reload.
     """
-    selected = selection.config  # None selects the usual places
-    path = os.path.abspath(selected) if selected else selected
+    path = os.path.abspath(selection.config) if selection.config else None  # None selects the usual places
     files = ConfigFiles(path, stamps_of(path))  # the stamps are taken before the files are read, to miss no change
-    loaded = load(selected)
+    loaded = load(selection.config)
     errors = tuple(problem.public() for problem in loaded.problems)  # without quotes from private files
-    entries = [
-        journal.JournalEntry(
-            EntryKind.CONFIGURATION_REJECTED, Priority.ERROR, problem.public(), {"CONFIG_FILE": problem.file}
-        )
-        for problem in loaded.problems
-    ]
-    entries += [
-        journal.JournalEntry(None, Priority.WARNING, problem.public(), {"CONFIG_FILE": problem.file})
-        for problem in loaded.warnings
-    ]
-    saved = CheckedConfig(loaded.config, errors)
     is_reload = PassReason.CONFIG in reasons
     previous = runtime_files.read_config(folder) if is_reload else None
-    keeps_previous = False
-    if errors and previous is not None:
+    keeps_previous = previous is not None and bool(errors)
+    active = previous.config if previous and errors else loaded.config
+    result = CheckResult(
+        service_config(active, selection),
+        configuration_errors=errors,
+        previous_active=keeps_previous,
+        files=files,
+    )
+    try:
+        runtime_files.write_config(folder, CheckedConfig(active, errors))
+    except CapacitydError as e:
+        saved = previous.config if previous else active  # config.json still contains the previous configuration
+        send_message(replace(result, config=service_config(saved, selection), error=str(e)))
+        return 1
+    journal.send(_entries(loaded, previous))
+    send_message(result)
+    return 0
+
+
+def _entries(loaded: Loaded, previous: CheckedConfig | None) -> Iterator[JournalEntry]:
+    """The journal entries about a check. previous: the configuration before a reload; None if this is no reload."""
+    for problem in loaded.problems:
+        fields = {"CONFIG_FILE": problem.file}
+        yield JournalEntry(EntryKind.CONFIGURATION_REJECTED, Priority.ERROR, problem.public(), fields)
+    for warning in loaded.warnings:
+        yield JournalEntry(None, Priority.WARNING, warning.public(), {"CONFIG_FILE": warning.file})
+    if previous is None:
+        return
+    if loaded.problems:
         message = "the configuration has errors; the previous configuration stays active"
-        entries.append(journal.JournalEntry(EntryKind.CONFIGURATION_REJECTED, Priority.ERROR, message))
-        saved = CheckedConfig(previous.config, errors)
-        keeps_previous = True
-    elif previous is not None and previous.config.digest != loaded.config.digest:
+        yield JournalEntry(EntryKind.CONFIGURATION_REJECTED, Priority.ERROR, message)
+    elif previous.config.digest != loaded.config.digest:
         old, new = previous.config.digest or "none", loaded.config.digest or "none"
         message = f"the configuration changed: hash {old} → {new}"
-        entries.append(journal.JournalEntry(None, Priority.NOTICE, message, {"OLD": old, "NEW": new}))
-    result = CheckResult(configuration_errors=errors, previous_active=keeps_previous)
-    try:
-        runtime_files.write_config(folder, saved)
-    except CapacitydError as e:
-        active = previous or saved  # config.json still contains the previous configuration
-        send_message(replace(result, config=service_config(active.config, selection), error=str(e)))
-        return 1
-    journal.send(entries)
-    send_message(replace(result, config=service_config(saved.config, selection), files=files))
-    return 0
+        yield JournalEntry(None, Priority.NOTICE, message, {"OLD": old, "NEW": new})
 
 
 def service_config(config: Config, selection: Selection) -> ServiceConfig:
@@ -84,8 +88,9 @@ def service_config(config: Config, selection: Selection) -> ServiceConfig:
         files |= dict.fromkeys(resource.when_paths, PassReason.FILE)
         detector = load_detector(resource.detector)
         if isinstance(detector, DeviceDetector):
-            named = resource.texts_for(SUBSYSTEM) if detector.find_in else ()
-            subsystems |= {*detector.udev_subsystems, *named}
+            subsystems |= {*detector.udev_subsystems}
+            if detector.find_in:
+                subsystems |= {*resource.texts_for(SUBSYSTEM)}
             kernel |= detector.kernel_events
             if resource.has_test("system"):
                 kernel |= detector.system_events

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from capacityd.linux import systemd
 from capacityd.linux.systemd import EntryKind, Priority
 from capacityd.model.node import ConditionReason
-from capacityd.model.plan import Change, Trouble
+from capacityd.model.plan import Trouble
 from capacityd.model.reading import Unknown, reading_text
 from capacityd.reconcile.reconcile import Outcome, PassEnd
 from capacityd.worker.pass_state import PassStatus
@@ -32,31 +32,47 @@ def pass_entries(end: PassEnd, status: PassStatus, last: PassStatus) -> Iterator
     """
     outcome = end.outcome
     if outcome is not None:
-        yield from _changes(outcome)
-        yield from _troubles(status, last)
-        yield from _warnings(outcome)
+        yield from _written_changes(outcome)
+        yield from _new_troubles(status, last)
+        for warning in outcome.warnings:
+            yield JournalEntry(None, Priority.WARNING, warning, {"NODE": status.node})
+        is_first_read = last.read_at is None
         has_changed = outcome.is_written and outcome.plan.written_changes
-        if last.read_at is None and not has_changed:
+        if is_first_read and not has_changed:
             message = f"Node {status.node}: {status.summary}"
             yield JournalEntry(None, Priority.NOTICE, message, {"NODE": status.node})
-    yield from _readings(status, last)
-    yield from _held(end, status, last)
+    yield from _changed_readings(status, last)
+    yield from _new_holds(end, status, last)
 
 
-def _changes(outcome: Outcome) -> Iterator[JournalEntry]:
-    """An entry for each number that the pass has written."""
-    if outcome.is_written:
-        for change in outcome.plan.written_changes:
-            fields = _fields(outcome.node.name, change)
-            yield JournalEntry(EntryKind.CHANGED, Priority.NOTICE, change.summary, fields)
+def command_entries(outcome: Outcome, command: str, user: str) -> Iterator[JournalEntry]:
+    """An entry for each number that a command has written. user: who ran the command."""
+    for entry in _written_changes(outcome):
+        message = f"{entry.message}: {user} ran capacityd {command}"
+        yield replace(entry, message=message, fields={**entry.fields, "COMMAND": command, "USER": user})
 
 
-def _troubles(status: PassStatus, last: PassStatus) -> Iterator[JournalEntry]:
-    """The new troubles of the Node. Unknown readings and configuration errors have entries of their own."""
-    known = {(trouble.reason, trouble.key) for trouble in last.troubles}
+def _written_changes(outcome: Outcome) -> Iterator[JournalEntry]:
+    """An entry for each number that has been written."""
+    if not outcome.is_written:
+        return
+    for change in outcome.plan.written_changes:
+        fields = {
+            "NODE": outcome.node.name,
+            "RESOURCE": str(change.key),
+            "OLD": change.stored.capacity or "none",
+            "NEW": "none" if change.desired is None else str(change.desired),
+            "REASON": change.reason,
+        }
+        yield JournalEntry(EntryKind.CHANGED, Priority.NOTICE, change.summary, fields)
+
+
+def _new_troubles(status: PassStatus, last: PassStatus) -> Iterator[JournalEntry]:
+    """The new troubles of the Node."""
+    last_troubles = {(trouble.reason, trouble.key) for trouble in last.troubles}
     for trouble in status.troubles:
-        is_elsewhere = trouble.reason is ConditionReason.UNKNOWN or _is_of_configuration(trouble)
-        if (trouble.reason, trouble.key) in known or is_elsewhere:
+        is_new = (trouble.reason, trouble.key) not in last_troubles
+        if not is_new or _has_other_entry(trouble):
             continue
         fields = {"NODE": status.node, "CONDITION_REASON": trouble.reason.value}
         if trouble.key:
@@ -64,48 +80,45 @@ def _troubles(status: PassStatus, last: PassStatus) -> Iterator[JournalEntry]:
         yield JournalEntry(EntryKind.CONDITION, Priority.WARNING, trouble.summary, fields)
 
 
-def _is_of_configuration(trouble: Trouble) -> bool:
-    """Whether the trouble concerns the whole configuration. The check of the configuration logs such troubles."""
-    return trouble.reason is ConditionReason.CONFIGURATION_REJECTED and trouble.key is None
+def _has_other_entry(trouble: Trouble) -> bool:
+    """Whether the entry about a reading, or the check of the configuration, logs this trouble."""
+    if trouble.reason is ConditionReason.CONFIGURATION_REJECTED:
+        return trouble.key is None
+    return trouble.reason is ConditionReason.UNKNOWN
 
 
-def _warnings(outcome: Outcome) -> Iterator[JournalEntry]:
-    for warning in outcome.warnings:
-        yield JournalEntry(None, Priority.WARNING, warning, {"NODE": outcome.node.name})
-
-
-def _readings(status: PassStatus, last: PassStatus) -> Iterator[JournalEntry]:
+def _changed_readings(status: PassStatus, last: PassStatus) -> Iterator[JournalEntry]:
     """The resources that have become unknown, or known again."""
     for name, reading in status.readings.items():
         was_unknown = isinstance(last.readings.get(name), Unknown)
-        if isinstance(reading, Unknown) and not was_unknown:
-            fields = {"RESOURCE": name, "CAUSE": reading.cause.value, "REASON": reading.reason}
+        is_unknown = isinstance(reading, Unknown)
+        if is_unknown == was_unknown:
+            continue
+        fields = {"RESOURCE": name}
+        if isinstance(reading, Unknown):
+            fields |= {"CAUSE": reading.cause.value, "REASON": reading.reason}
             yield JournalEntry(EntryKind.CONDITION, Priority.WARNING, f"{name}: unknown: {reading.reason}", fields)
-        elif was_unknown and not isinstance(reading, Unknown):
+        else:
             message = f"{name}: known again: {reading_text(reading)}"
-            yield JournalEntry(EntryKind.CONDITION, Priority.NOTICE, message, {"RESOURCE": name})
+            yield JournalEntry(EntryKind.CONDITION, Priority.NOTICE, message, fields)
 
 
-def _held(end: PassEnd, status: PassStatus, last: PassStatus) -> Iterator[JournalEntry]:
+def _new_holds(end: PassEnd, status: PassStatus, last: PassStatus) -> Iterator[JournalEntry]:
     """The changes that a limit holds back since this pass."""
     held_before = {wait.key for wait in last.waits if wait.holds_change}
     published = {change.key: change.published for change in status.changes}
     for wait in status.waits:
         if wait.key is None or not wait.holds_change or wait.key in held_before:
             continue
-        old, new = str(published.get(wait.key)), reading_text(status.readings.get(wait.key.name))
-        reason = wait.text(end.inputs.uptime)
-        fields = {"RESOURCE": str(wait.key), "OLD": old, "NEW": new, "REASON": reason, "WAIT": wait.reason.value}
-        yield JournalEntry(None, Priority.NOTICE, f"{wait.key}: {old} → {new}: {reason}", fields)
-
-
-def command_entries(outcome: Outcome, command: str, user: str) -> Iterator[JournalEntry]:
-    """An entry for each number that a command has written. user: who ran the command."""
-    if outcome.is_written:
-        for change in outcome.plan.written_changes:
-            fields = _fields(outcome.node.name, change) | {"COMMAND": command, "USER": user}
-            message = f"{change.summary}: {user} ran capacityd {command}"
-            yield JournalEntry(EntryKind.CHANGED, Priority.NOTICE, message, fields)
+        fields = {
+            "RESOURCE": str(wait.key),
+            "OLD": str(published.get(wait.key)),
+            "NEW": reading_text(status.readings.get(wait.key.name)),
+            "REASON": wait.text(end.inputs.uptime),
+            "WAIT": wait.reason.value,
+        }
+        message = f"{wait.key}: {fields['OLD']} → {fields['NEW']}: {fields['REASON']}"
+        yield JournalEntry(None, Priority.NOTICE, message, fields)
 
 
 def send_to_journal(entries: Iterable[JournalEntry]) -> None:
@@ -118,9 +131,3 @@ def send(entries: Iterable[JournalEntry]) -> None:
     """Writes the entries to the journal or, if standard error is not the journal, to standard error."""
     for entry in entries:
         systemd.log_entry(entry.priority, entry.message, entry.kind, entry.fields)
-
-
-def _fields(node: str, change: Change) -> dict[str, str]:
-    new = "none" if change.desired is None else str(change.desired)
-    old = change.stored.capacity or "none"
-    return {"NODE": node, "RESOURCE": str(change.key), "OLD": old, "NEW": new, "REASON": change.reason}

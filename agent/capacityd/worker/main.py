@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from capacityd.model.codec import decode, parse
 from capacityd.model.errors import CapacitydError
-from capacityd.model.messages import CheckResult, JobRequest, Message, PassResult
+from capacityd.model.messages import CheckResult, JobRequest, PassResult
 from capacityd.model.modules import import_failure
 from capacityd.model.options import Selection
 from capacityd.model.reasons import Job
@@ -22,14 +22,14 @@ def main(arguments: list[str]) -> None:
 
     arguments: the runtime directory, the Selection as JSON, and EARLY if the first job will probably be a pass.
     """
-    folder, selection, *early = arguments
-    selected = decode(Selection, parse(selection.encode()))
+    folder, selection_json, *early = arguments
+    selection = decode(Selection, parse(selection_json.encode()))
     if early:
         _prepare()
     status = 0
     for line in sys.stdin.buffer:  # the input ends when the service ends or no longer needs this worker
         request = decode(JobRequest, parse(line))
-        status = work(folder, selected, request)
+        status = work(folder, selection, request)
         if status or request.job is Job.RECONCILE:
             break
     _exit(status)
@@ -65,15 +65,11 @@ def work(folder: str, selection: Selection, request: JobRequest) -> int:
             print("".join(traceback.format_tb(e.__traceback__)), type(e).__name__, file=sys.stderr)
             return 1
         error = failure
-    send_message(_failed(request, str(error)))
-    return error.exit_status
-
-
-def _failed(request: JobRequest, error: str) -> Message:
-    """The result of a job that could not be done."""
     if request.job is Job.CHECK:
-        return CheckResult(error=error)
-    return PassResult(error, memory=request.memory)
+        send_message(CheckResult(error=str(error)))
+    else:
+        send_message(PassResult(str(error), memory=request.memory))
+    return error.exit_status
 
 
 def _do(folder: str, selection: Selection, request: JobRequest) -> int:

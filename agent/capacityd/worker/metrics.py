@@ -26,11 +26,17 @@ def gauges(config: Config, status: PassStatus) -> list[Gauge]:
     """All metrics of a pass."""
     condition = status.condition
     return [
-        _of_resources("capacityd_resource_published", "quantity that is published on the Node", status.published),
-        _of_resources(
+        Gauge(
+            "capacityd_resource_published",
+            "quantity that is published on the Node",
+            _series_of_resources(status.published),
+            labels=("resource",),
+        ),
+        Gauge(
             "capacityd_resource_expected",
             "`expect`, on machines that the resource applies to",
-            _expected(config, status),
+            _series_of_resources(_expected(config, status)),
+            labels=("resource",),
         ),
         Gauge(
             "capacityd_resource_trouble",
@@ -38,10 +44,11 @@ def gauges(config: Config, status: PassStatus) -> list[Gauge]:
             dict.fromkeys(sorted(_troubles(status)), 1.0),
             labels=("resource", "reason"),
         ),
-        _info(
+        Gauge(
             "capacityd_condition",
             "1 for the reason and the status of the condition; no series with `condition = false`",
-            {"reason": condition.reason if condition else "", "status": condition.status if condition else ""},
+            {(condition.reason, condition.status): 1.0} if condition else {},
+            labels=("reason", "status"),
         ),
         _number("capacityd_last_reconcile_timestamp_seconds", "time of the last pass", status.at),
         _number(
@@ -51,32 +58,33 @@ def gauges(config: Config, status: PassStatus) -> list[Gauge]:
         ),
         _number("capacityd_resync_period_seconds", "`resync`", config.settings.resync),
         _number("capacityd_observe", "1 while nothing is written, because of `observe`", config.settings.observe),
-        _info("capacityd_configuration_info", "1 for the hash of the configuration", {"hash": config.digest}),
-        _info("capacityd_build_info", "1 for the version of capacityd", {"version": __version__}),
+        Gauge(
+            "capacityd_configuration_info",
+            "1 for the hash of the configuration",
+            {(config.digest,): 1.0} if config.digest else {},
+            labels=("hash",),
+        ),
+        Gauge("capacityd_build_info", "1 for the version of capacityd", {(__version__,): 1.0}, labels=("version",)),
     ]
 
 
 def _number(name: str, about: str, number: float) -> Gauge:
+    """A metric without labels."""
     return Gauge(name, about, {(): float(number)})
 
 
-def _info(name: str, about: str, labels: Mapping[str, str]) -> Gauge:
-    """A metric with one series, whose labels carry the information. If a label is "", the metric has no series."""
-    values = tuple(labels.values())
-    return Gauge(name, about, {values: 1.0} if all(values) else {}, labels=tuple(labels))
-
-
-def _of_resources(name: str, about: str, numbers: Mapping[str, float]) -> Gauge:
-    """A metric with a series for each resource. numbers: name of the resource -> number."""
-    series: dict[tuple[str, ...], float] = {(resource,): float(numbers[resource]) for resource in sorted(numbers)}
-    return Gauge(name, about, series, labels=("resource",))
+def _series_of_resources(numbers: Mapping[str, int]) -> dict[tuple[str, ...], float]:
+    """A series for each resource. numbers: name of the resource -> number."""
+    return {(resource,): float(numbers[resource]) for resource in sorted(numbers)}
 
 
 def _expected(config: Config, status: PassStatus) -> dict[str, int]:
     """Resource -> expected quantity. Resources that do not apply to this machine are left out."""
-    readings = status.readings
-    elsewhere = {name for name, reading in readings.items() if isinstance(reading, Absent) and not reading.applies}
-    return {name: quantity for name, quantity in config.expectations().items() if name not in elsewhere}
+    expected = config.expectations()
+    for name, reading in status.readings.items():
+        if isinstance(reading, Absent) and not reading.applies:
+            expected.pop(name, None)
+    return expected
 
 
 def _troubles(status: PassStatus) -> set[tuple[str, str]]:
@@ -84,10 +92,11 @@ def _troubles(status: PassStatus) -> set[tuple[str, str]]:
 
     Unknown readings are those of this pass. All other troubles come from the last pass that has read the Node.
     """
-    found = {
-        (str(trouble.key), trouble.reason.value)
-        for trouble in status.troubles
-        if trouble.key and trouble.reason is not ConditionReason.UNKNOWN
-    }
-    unknown = {name for name, reading in status.readings.items() if isinstance(reading, Unknown)}
-    return found | {(name, ConditionReason.UNKNOWN.value) for name in unknown}
+    pairs: set[tuple[str, str]] = set()
+    for trouble in status.troubles:
+        if trouble.key and trouble.reason is not ConditionReason.UNKNOWN:
+            pairs.add((str(trouble.key), trouble.reason.value))
+    for name, reading in status.readings.items():
+        if isinstance(reading, Unknown):
+            pairs.add((name, ConditionReason.UNKNOWN.value))
+    return pairs

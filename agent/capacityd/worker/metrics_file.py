@@ -44,12 +44,13 @@ def replace(earlier: str | None, config: Config, status: PassStatus) -> MetricsR
     earlier: the path in the last pass; None if the last pass wrote no file. status: the status of this pass.
     """
     path = config.settings.textfile
-    error = remove(earlier) if earlier and earlier != path else ""
-    failed_removal = MetricsResult(path or earlier or "", error, advice="delete it") if error else None
-    if not path:
-        return failed_removal
-    written = _write(path, config, status)
-    return written if written.error else failed_removal or written
+    removal_error = remove(earlier) if earlier and earlier != path else ""
+    written = _write(path, config, status) if path else None
+    if written and written.error:
+        return written
+    if removal_error:
+        return MetricsResult(path or "", removal_error, advice="delete it")
+    return written
 
 
 def remove(path: str) -> str:

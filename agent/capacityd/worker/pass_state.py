@@ -51,20 +51,26 @@ class PassStatus:
     @property
     def published(self) -> dict[str, int]:
         """Name -> published number of each resource. Labels are left out."""
-        resources = [change for change in self.changes if not change.key.is_label]
-        return {change.key.name: change.published for change in resources if change.published is not None}
+        numbers: dict[str, int] = {}
+        for change in self.changes:
+            if change.published is not None and not change.key.is_label:
+                numbers[change.key.name] = change.published
+        return numbers
 
     @property
     def summary(self) -> str:
         """How many resources are published, and why the others are not, for people."""
-        readings, reasons = self.readings.values(), [trouble.reason for trouble in self.troubles]
+        readings = self.readings.values()
+        reasons = [trouble.reason for trouble in self.troubles]
         counts = {
             "absent": sum(isinstance(reading, Absent) for reading in readings),
             "unknown": sum(isinstance(reading, Unknown) for reading in readings),
             "refused": reasons.count(ConditionReason.REFUSED),
             "denied": reasons.count(ConditionReason.DENIED),
             "held back": len({wait.key for wait in self.waits if wait.holds_change}),
-            "not written (observe = true)": sum(change.action.writes for change in self.changes) * self.observe,
         }
-        texts = [f"{count} {what}" for what, count in counts.items() if count]
-        return ", ".join([f"{len(self.published)} of {len(readings)} resources published", *texts])
+        if self.observe:
+            counts["not written (observe = true)"] = sum(change.action.writes for change in self.changes)
+        texts = [f"{len(self.published)} of {len(readings)} resources published"]
+        texts += [f"{count} {what}" for what, count in counts.items() if count]
+        return ", ".join(texts)

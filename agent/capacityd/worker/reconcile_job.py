@@ -13,7 +13,7 @@ from capacityd.discovery.runner import probe
 from capacityd.host.kubelet import device_plugin_names
 from capacityd.linux.clock import BOOT_SECONDS, uptime
 from capacityd.model.errors import CapacitydError
-from capacityd.model.messages import JobRequest, Message, NodeToWatch, PassResult, Probed
+from capacityd.model.messages import JobRequest, Message, PassResult, Probed
 from capacityd.model.node import CONDITION, ConditionReason, Node
 from capacityd.model.options import Selection
 from capacityd.model.plan import Trouble
@@ -59,8 +59,10 @@ class PassJob:
 
     def run(self) -> None:
         """Runs the pass. Raises CapacitydError."""
-        reasons, settings = self._request.reasons, self._config.settings
-        if PassReason.START in reasons and settings.start_jitter and not self._last.status.at:
+        reasons = self._request.reasons
+        settings = self._config.settings
+        is_first_pass = PassReason.START in reasons and not self._last.status.at
+        if is_first_pass and settings.start_jitter:
             self._start_later(random.uniform(0.0, settings.start_jitter))  # noqa: S311  # jitter is no secret
             return
         cache = CredentialsCache(self._last.identity)
@@ -95,15 +97,15 @@ class PassJob:
         return readings
 
     def _inputs(self, readings: Mapping[str, Reading]) -> Inputs:
-        settings, uptime_now = self._config.settings, self.uptime()
+        settings = self._config.settings
+        uptime_now = self.uptime()
         lower_after = settings.lower_after
         if uptime_now < BOOT_SECONDS:  # drivers and devices may still appear
             lower_after = max(lower_after, settings.lower_after_boot)
         return Inputs(
             self._config,
             readings,
-            # The configuration in use may have errors that no check has listed.
-            self._checked.errors or self._config.errors(),
+            self._checked.errors,
             now=self.now(),
             uptime=uptime_now,
             lower_after=lower_after,
@@ -118,12 +120,10 @@ class PassJob:
         self.log(journal.pass_entries(end, status, last.status))
         memory = PassMemory(end.memory, status, cache.identity, textfile=self._config.settings.textfile)
         text = pass_memory.to_text(memory)
-        answer = answer_of(end, status, last.status, memory=text, credential_files=cache.files)
-        if target := cache.target:
-            self.send(NodeToWatch(target.as_json()))
-        self.send(answer)
+        self.send(answer_of(end, status, last.status, memory=text, cache=cache))
         # The metrics file comes last, so that an error in writing it affects nothing else.
-        if metrics_result := metrics_file.replace(last.textfile, self._config, status):
+        metrics_result = metrics_file.replace(last.textfile, self._config, status)
+        if metrics_result:
             self.send(metrics_result)
 
     def _show(self, status: PassStatus) -> None:
@@ -134,7 +134,9 @@ class PassJob:
 
     def _status(self, end: PassEnd) -> PassStatus:
         """The status of the pass. All data of the Node comes from the last pass that has read the Node."""
-        config, now, last = self._config, self.now(), self._last.status
+        config = self._config
+        now = self.now()
+        last = self._last.status
         status = replace(
             last,
             at=now,
@@ -152,13 +154,14 @@ class PassJob:
             return status
         node = outcome.node
         published = published_in(node.annotation)  # not from the plan, which observe mode does not write
+        changes = [
+            replace(change, stored=node.stored(change.key), published=published.get(change.key))
+            for change in outcome.plan.changes
+        ]
         return replace(
             status,
             node=node.name,
-            changes=tuple(
-                replace(change, stored=node.stored(change.key), published=published.get(change.key))
-                for change in outcome.plan.changes
-            ),
+            changes=tuple(changes),
             troubles=(*outcome.plan.troubles, *_denied_condition(end.memory)),
             condition=node.condition,
             read_at=now,
@@ -177,7 +180,8 @@ class PassJob:
 
     def active_config(self) -> CheckedConfig:
         """The active configuration, and the errors of the last check, which may concern a newer configuration."""
-        if saved := runtime_files.read_config(self._folder):
+        saved = runtime_files.read_config(self._folder)
+        if saved:
             return saved
         # The check at boot could not save the configuration, so this worker reads the files.
         loaded = load(self._selection.config)
@@ -206,5 +210,6 @@ class PassJob:
 
 def _denied_condition(memory: Memory) -> Iterator[Trouble]:
     """The trouble of a denied condition, if there is one."""
-    if denial := memory.denied.get(THE_CONDITION):
+    denial = memory.denied.get(THE_CONDITION)
+    if denial:
         yield Trouble(ConditionReason.DENIED, f"the condition {CONDITION} is denied: {denial.text}")

@@ -28,6 +28,7 @@ _T = TypeVar("_T")
 
 _CONFIG = "config.json"
 _STATE = "state.json"
+_LOCK = "service.lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +100,16 @@ def running(folder: str) -> ServiceStatus | None:
     file, because a process that opens the file could prevent the service from starting.
     """
     try:
-        file = os.stat(os.path.join(folder, "service.lock"))
+        lock_file = os.stat(os.path.join(folder, _LOCK))
         with open("/proc/locks", encoding="ascii") as f:
             locks = f.read()
     except OSError:
         return None
-    lock = f" {os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino} "  # proc_locks(5)
-    return (read_service(folder) or NO_STATUS) if lock in locks else None
+    device = lock_file.st_dev
+    lock = f" {os.major(device):02x}:{os.minor(device):02x}:{lock_file.st_ino} "
+    if lock not in locks:
+        return None
+    return read_service(folder) or NO_STATUS
 
 
 def _read_or_none(folder: str, name: str, content_type: type[_T]) -> _T | None:

@@ -33,7 +33,7 @@ def node_of(selection: Selection, config: Config, host: Host, cache: Credentials
     if selection.node_file is not None:
         return open_node_file(selection.node_file, node_name)
     is_recording = selection.machine is not None
-    own_id = None if is_recording else machine_id(host)  # None accepts any machine's Node
-    machine = Machine(host.hostname(), own_id, system_uuid(host) if own_id else "")
+    required_id = None if is_recording else machine_id(host)  # None accepts any machine's Node
+    machine = Machine(host.hostname(), required_id, system_uuid(host) if required_id else "")
     kubeconfig = selection.kubeconfig or config.settings.kubeconfig
     return open_node(kubeconfig, node_name, machine, cache)

@@ -32,7 +32,7 @@ class ModelChild(ChildProcess):
     def __init__(self, service: ModelService) -> None:
         self.service = service
         self.pid = service.new_pid()
-        self.output_ended = self.has_no_more_messages = False
+        self.has_ended = False
         self.is_killed = False
         self._lines: list[bytes] = []
         self._ends = False
@@ -55,7 +55,7 @@ class ModelChild(ChildProcess):
 
     def read_lines(self) -> list[bytes]:
         lines, self._lines = self._lines, []
-        self.output_ended = self.has_no_more_messages = self._ends
+        self.has_ended = self._ends
         return lines
 
     def kill(self) -> None:

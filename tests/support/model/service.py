@@ -126,7 +126,6 @@ class ModelService:
         self._is_due = True
         around = Surroundings(
             monotonic=lambda: self._monotonic,
-            uptime=lambda: self.machine.uptime,
             uniform=self._random.uniform,
             wait=self._wait,
             start_child=self._start_child,

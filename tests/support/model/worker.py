@@ -22,6 +22,7 @@ from capacityd.node.client import Client
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.connection import HttpError
 from capacityd.node.errors import Call, from_http_status
+from capacityd.schema.config import Config
 from capacityd.worker.journal import JournalEntry
 from capacityd.worker.reconcile_job import PassJob
 from capacityd.worker.runtime_files import CheckedConfig
@@ -37,7 +38,14 @@ ACCESS = ClusterAccess("kubeconfig", "https://server")
 def check(machine: Machine) -> CheckResult:
     """The message of a worker that checks the configuration."""
     service = ServiceConfig(resync=machine.config.settings.resync)
-    return CheckResult(service, configuration_errors=machine.config.errors())
+    return CheckResult(service, configuration_errors=_errors(machine.config))
+
+
+def _errors(config: Config) -> tuple[str, ...]:
+    """The errors that a check finds in a configuration."""
+    if config.broken:
+        return tuple(f"{name}: {error}" for name, error in config.broken.items())
+    return () if config.complete else ("a file could not be parsed",)
 
 
 def run_pass(
@@ -88,7 +96,7 @@ class ModelJob(PassJob):
         return self._machine.uptime
 
     def active_config(self) -> CheckedConfig:
-        return CheckedConfig(self._machine.config)
+        return CheckedConfig(self._machine.config, _errors(self._machine.config))
 
     def probe(self, node_name: str | None) -> dict[str, Reading]:
         readings = self._machine.probe()

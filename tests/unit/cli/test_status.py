@@ -72,7 +72,7 @@ RISEN = replace(kept(NAME, 4, 5, "the reading differs"), action=Action.SET)
             "\n\na pass runs now, so this may be out of date:\n! refused\n  → the next attempt runs now\n",
         ),
         (
-            running(slow_activity=Activity.NODE, slow_since=NOW - 45),
+            running(activity=Activity.NODE, busy_since=NOW - 45),
             4,
             "\n! the reconcile pass has been running for 45 s: it waits for the API s",
         ),

@@ -12,6 +12,7 @@ import socket
 import sys
 import termios
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -62,7 +63,7 @@ def test_an_unread_standard_error_does_not_block_logging(
         os.dup2(writes, 2)
         resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
         for _ in range(100):
-            systemd.log(systemd.Priority.WARNING, "degraded \ud800", systemd.EntryKind.DEGRADED)
+            systemd.log(systemd.Priority.WARNING, "degraded \ud800")
         use_nonblocking_stderr()
         print("a traceback", file=sys.stderr)
         received = b""
@@ -81,9 +82,9 @@ def test_a_closed_standard_error_is_no_failure() -> None:
         reads, writes = os.pipe()
         os.dup2(writes, 2)
         os.close(reads)
-        systemd.log(systemd.Priority.WARNING, "degraded", systemd.EntryKind.DEGRADED)
+        systemd.log(systemd.Priority.WARNING, "degraded")
         os.close(2)
-        systemd.log(systemd.Priority.WARNING, "degraded", systemd.EntryKind.DEGRADED)
+        systemd.log(systemd.Priority.WARNING, "degraded")
 
     forked(write)
 
@@ -118,21 +119,21 @@ def received():
 
 steps = []
 os.environ["JOURNAL_STREAM"] = "1:1"
-systemd.log(systemd.Priority.WARNING, "inherited", systemd.EntryKind.DEGRADED)
+systemd.log(systemd.Priority.WARNING, "inherited")
 steps.append([received(), output()])
 os.environ["JOURNAL_STREAM"] = f"{stderr.st_dev}:{stderr.st_ino}"
 systemd.log_entry(systemd.Priority.NOTICE, "a\\udcff", systemd.EntryKind.DEGRADED, {"RESOURCE": "example.com/x"})
 steps.append([received(), output()])
 for n in range(10000):
-    systemd.log(systemd.Priority.WARNING, "many", systemd.EntryKind.DEGRADED)
+    systemd.log(systemd.Priority.WARNING, "many")
     if text := output():
         break
 steps.append([len(received()) == n, text])
 journal.close()
-systemd.log(systemd.Priority.WARNING, "nobody listens", systemd.EntryKind.DEGRADED)
+systemd.log(systemd.Priority.WARNING, "nobody listens")
 steps.append([[], output()])
 os.unlink("/run/systemd/journal/socket")
-systemd.log(systemd.Priority.WARNING, "gone", systemd.EntryKind.DEGRADED)
+systemd.log(systemd.Priority.WARNING, "gone")
 steps.append([[], output()])
 print(json.dumps(steps))
 """
@@ -154,3 +155,12 @@ def test_entries_go_to_the_journal_or_else_to_standard_error() -> None:
     assert fields.items() >= (wanted | {"RESOURCE": "example.com/x"}).items()
     assert full == [True, "capacityd: many\n"]
     assert (ended, gone) == ([[], "capacityd: nobody listens\n"], [[], "capacityd: gone\n"])
+
+
+def test_any_text_can_be_sent_to_systemd(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+    systemd.sd_notify("WATCHDOG=1")  # the socket does not exist
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        systemd.sd_notify("STATUS=a\0b\ud800")
+        assert manager.recv(1024) == b"STATUS=a b\\ud800"

@@ -1,20 +1,17 @@
-"""Random file names, output of children and texts: none of them ends the service or keeps a call from returning."""
+"""Random file names and output of children: none of them ends the service or keeps a call from returning."""
 
 from __future__ import annotations
 
 import json
 import os
 import select
-import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from capacityd.linux.systemd import EntryKind, Priority, log, sd_notify
 from capacityd.model.messages import JobRequest
 from capacityd.model.reasons import Job, PassReason
 from capacityd.service.file_events import FileEvents
@@ -73,14 +70,14 @@ def test_any_output_of_the_worker_and_of_the_watcher_ends_nothing(tmp_path: Path
 
     def never_ends(output: bytes) -> None:
         path.write_bytes(output)
-        worker = WorkerProcess(["/bin/cat", str(path)])
-        worker.give(JobRequest(Job.RECONCILE), timeout=60.0, spared=())
         watcher = WatcherProcess(["/bin/cat", str(path)])
         watcher.watch("{}")
+        worker = WorkerProcess(["/bin/cat", str(path)], watcher)
+        worker.give(JobRequest(Job.RECONCILE), timeout=60.0)
         poll = select.poll()
         worker.register(poll)
-        while (ready := poll.poll(DEADLINE_MS)) and worker.attend({fd for fd, _ in ready}, spared=()) is None:
-            pass
+        while worker.attend() is None:
+            assert poll.poll(DEADLINE_MS)
         while watcher.pids:
             poll = select.poll()
             watcher.register(poll)
@@ -88,24 +85,3 @@ def test_any_output_of_the_worker_and_of_the_watcher_ends_nothing(tmp_path: Path
             watcher.read_messages()
 
     forked(lambda: check(never_ends, output=OUTPUT))
-
-
-@pytest.fixture
-def manager(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> socket.socket:
-    """The socket at which systemd receives notifications."""
-    path = str(tmp_path / "notify")
-    monkeypatch.setenv("NOTIFY_SOCKET", path)
-    receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    receiver.bind(path)
-    return receiver
-
-
-def test_any_text_can_be_sent_to_systemd_and_to_the_journal(manager: socket.socket) -> None:
-    def never_ends(text: str) -> None:
-        sd_notify(f"STATUS={text}")
-        manager.recv(65536)
-        log(Priority.WARNING, text, EntryKind.DEGRADED)
-
-    forked(lambda: check(never_ends, text=st.text()))
-    manager.close()
-    sd_notify("WATCHDOG=1")

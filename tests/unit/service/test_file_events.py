@@ -9,7 +9,8 @@ import ctypes
 import errno
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,17 +21,11 @@ from capacityd.service.file_events import FileEvents
 REASONS = {PassReason.FILE}
 
 
-def make_folder_of(path: Path) -> Path:
-    path.parent.mkdir(parents=True)
-    return path.parent
-
-
 @pytest.fixture
 def seats(tmp_path: Path) -> Path:
     """The path of a file that does not exist yet, in a folder that exists."""
-    path = tmp_path / "licences" / "seats"
-    make_folder_of(path)
-    return path
+    (tmp_path / "licences").mkdir()
+    return tmp_path / "licences" / "seats"
 
 
 opened: list[FileEvents] = []
@@ -55,6 +50,14 @@ def heard(source: FileEvents) -> set[PassReason]:
     return reasons
 
 
+def check_steps(source: FileEvents, acts: Iterable[Callable[[], object]]) -> None:
+    """Fails unless each act starts one pass."""
+    for number, act in enumerate(acts):
+        act()
+        assert heard(source) == REASONS, number
+        assert heard(source) == set(), number
+
+
 def write(path: Path, text: str = "4") -> None:
     path.write_text(text)
 
@@ -67,21 +70,15 @@ def replace(path: Path) -> None:
 
 def test_a_file_appears_changes_is_replaced_and_removed(seats: Path) -> None:
     source = watch(seats)
-    steps: list[Callable[[Path], object]] = [write, write, replace, lambda p: p.chmod(0o600), os.unlink]
-    for act in steps:
-        assert heard(source) == set()
-        act(seats)
-        assert heard(source) == REASONS
+    steps: tuple[Callable[[Path], object], ...] = (write, write, replace, lambda path: path.chmod(0o600), os.unlink)
+    check_steps(source, [partial(step, seats) for step in steps])
 
 
 def test_a_file_that_is_truncated_or_grows_starts_a_pass(seats: Path) -> None:
     """In neither case is a file closed, so that inotify's event for closing does not suffice."""
     write(seats, "40")
     source = watch(seats)
-    os.truncate(seats, 1)
-    assert heard(source) == REASONS
-    replace(seats)
-    assert heard(source) == REASONS
+    check_steps(source, [partial(os.truncate, seats, 1), partial(replace, seats)])
     with seats.open("a") as file:
         file.write("0")
         file.flush()
@@ -129,14 +126,9 @@ def test_its_folder_appears_level_by_level(tmp_path: Path) -> None:
         assert heard(source) == REASONS
         write(folder.with_name("other"))
         assert heard(source) == set()
-    write(path)
-    assert heard(source) == REASONS
-    shutil.rmtree(tmp_path / "a")
-    assert heard(source) == REASONS
-    make_folder_of(path)  # all levels at once
-    for _ in range(2):
-        write(path)
-        assert heard(source) == REASONS
+    all_levels_at_once = partial(path.parent.mkdir, parents=True)
+    check_steps(source, [partial(write, path), partial(shutil.rmtree, tmp_path / "a"), all_levels_at_once])
+    check_steps(source, [partial(write, path)] * 2)
 
 
 def test_a_change_while_the_watches_are_set_is_found_later(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -158,35 +150,23 @@ def test_a_change_while_the_watches_are_set_is_found_later(monkeypatch: pytest.M
 
 
 def test_its_folder_is_removed_or_moved_and_returns(tmp_path: Path, seats: Path) -> None:
-    folder = seats.parent
-    source = watch(seats)
-    steps: list[Callable[[], object]] = [
-        lambda: shutil.rmtree(folder),
-        folder.mkdir,
-        lambda: write(seats),
-        lambda: folder.rename(tmp_path / "away"),
-        lambda: (tmp_path / "away").rename(folder),
-        lambda: write(seats),
-    ]
-    for act in steps:
-        act()
-        assert heard(source) == REASONS
-        assert heard(source) == set()
+    folder, away = seats.parent, tmp_path / "away"
+    write_seats = partial(write, seats)
+    steps: list[Callable[[], object]] = [partial(shutil.rmtree, folder), folder.mkdir, write_seats]
+    steps += [partial(folder.rename, away), partial(away.rename, folder), write_seats]
+    check_steps(watch(seats), steps)
 
 
 def test_only_what_is_needed_is_watched(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "seats"
     source = watch(path)
     for _ in range(50):
-        make_folder_of(path)
+        path.parent.mkdir(parents=True)
         heard(source)
         shutil.rmtree(tmp_path / "a")
         heard(source)
-    make_folder_of(path)
-    heard(source)
-    with open(f"/proc/self/fdinfo/{source.fileno()}") as f:
-        watched = [line for line in f if line.startswith("inotify")]
-    assert len(watched) == 1
+    watches = Path(f"/proc/self/fdinfo/{source.fileno()}").read_text().count("inotify wd:")
+    assert watches == 1
 
 
 def test_the_target_of_a_link_is_watched_too(tmp_path: Path) -> None:
@@ -212,7 +192,7 @@ def test_the_target_of_a_link_is_watched_too(tmp_path: Path) -> None:
 
 def test_a_link_that_is_followed_twice_is_no_loop(tmp_path: Path) -> None:
     """For example, /var/run is a link to /run, and a link in it begins with /var/run again."""
-    make_folder_of(tmp_path / "run" / "seats")
+    (tmp_path / "run").mkdir()
     write(tmp_path / "run" / "real")
     (tmp_path / "var").symlink_to("run")
     (tmp_path / "run" / "seats").symlink_to(tmp_path / "var" / "real")
@@ -245,7 +225,7 @@ def test_a_file_system_that_may_hang_is_not_accessed(
     local = f"25 1 8:1 / {tmp_path} rw shared:1 - ext4 /dev/sda1 rw\n"
     table.write_text(f"{local}30 25 0:50 / {escaped} rw - {kind} server:/export rw\n")
     monkeypatch.setattr("capacityd.service.file_events.MOUNT_TABLE", str(table))
-    make_folder_of(point / "deep" / "seats")
+    (point / "deep").mkdir(parents=True)
     write(point / "deep" / "seats")
     link.symlink_to(point / "deep")
     asked: list[str] = []
@@ -295,25 +275,13 @@ def test_no_free_inotify_watch_is_an_error(tmp_path: Path, monkeypatch: pytest.M
     assert len(os.listdir("/proc/self/fd")) <= before
 
 
-def test_after_an_event_of_another_file_no_path_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So a process that writes beside a watched file costs the service next to nothing."""
-    source = watch(tmp_path / "seats", tmp_path / "a/b/c")
-
-    def look(*_: object) -> None:
-        pytest.fail("it looks")
-
-    monkeypatch.setattr("capacityd.service.file_events.watch_points", look)
-    monkeypatch.setattr("capacityd.service.file_events._remote_mount_points", look)
-    for name in ("other", "seats.new", "b", "c"):
-        write(tmp_path / name)
-    assert heard(source) == set()
-
-
-def test_a_file_that_changes_all_the_time_is_looked_at_once_a_pass(
+def test_a_path_is_looked_at_only_before_a_pass_and_only_after_its_own_event(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A look follows all links on the path, so it may take long."""
-    source = watch(tmp_path / "seats")
+    """A look follows all links on the path, so it may take long. The file, or another file beside it, may change all
+    the time."""
+    seats = tmp_path / "seats"
+    source = watch(seats)
     looks: list[str] = []
 
     def look(path: str, _: object) -> list[str]:
@@ -321,14 +289,16 @@ def test_a_file_that_changes_all_the_time_is_looked_at_once_a_pass(
         return [path]
 
     monkeypatch.setattr("capacityd.service.file_events.watch_points", look)
+    write(tmp_path / "other")
+    assert heard(source) == set()
     for _ in range(5):
-        replace(tmp_path / "seats")
+        replace(seats)
         assert source.drain() == REASONS
         assert source.compare() == set()
     assert looks == []
     for _ in range(2):
         source.prepare_pass()
-    assert looks == [str(tmp_path / "seats")]
+    assert looks == [str(seats)]
 
 
 LINKS: dict[str, tuple[int, int, bool]] = {  # the link's owner, the target's owner, whether the target is watched
@@ -345,7 +315,8 @@ LINKS: dict[str, tuple[int, int, bool]] = {  # the link's owner, the target's ow
 def test_a_link_is_followed_only_if_a_detector_would_follow_it(tmp_path: Path, kind: str) -> None:
     """Otherwise, another user would learn when a file changes that only root can see."""
     link_owner, target_owner, followed = LINKS[kind]
-    target, link = make_folder_of(tmp_path / "secret" / "seats") / "seats", tmp_path / "link"
+    target, link = tmp_path / "secret" / "seats", tmp_path / "link"
+    target.parent.mkdir()
     if target_owner >= 0:
         write(target)
         os.chown(target, target_owner, target_owner)

@@ -31,32 +31,16 @@ from tests.cluster.notifications import Notifications
 pytestmark = pytest.mark.slow
 
 DEADLINE = 30.0
-# Runs the service. It pauses only half a second after a failed check (unless a test sets another pause) or pass.
+# Runs the service. It pauses only half a second after a failed check or pass, unless a test sets another pause.
 _BOOT = """import sys
 sys.path.insert(0, sys.argv[1])
 from capacityd.model import pace
 from capacityd.service import loop, main
-loop.CHECK_RETRY_PERIOD = globals().get("pause", 0.5)
-pace.SHORTEST_PAUSE.update(dict.fromkeys(pace.SHORTEST_PAUSE, 0.5))
+loop.CHECK_RETRY_PERIOD = pause = globals().get("pause", 0.5)
+pace.SHORTEST_PAUSE.update(dict.fromkeys(pace.SHORTEST_PAUSE, pause))
 sys.exit(main.main(sys.argv[2:]))
 """
 # Python code to run before the service.
-# While the file {flag} exists, the machine seems to have been suspended for a minute.
-_SLEEPS = """import os, time
-clock = time.clock_gettime
-time.clock_gettime = lambda n: clock(n) + (60 if n == time.CLOCK_BOOTTIME and os.path.exists("{flag}") else 0)
-"""
-# The machine seems to have booted five seconds ago.
-_BOOTING = """import time
-clock = time.clock_gettime
-began = clock(time.CLOCK_BOOTTIME) - 5
-time.clock_gettime = lambda n: clock(n) - (began if n == time.CLOCK_BOOTTIME else 0)
-"""
-_LITTLE_TIME = """import sys
-sys.path.insert(0, sys.argv[1])
-from capacityd.service import loop
-loop.WORKER_TIMEOUT_BASE = 1.0
-"""
 _PRINTS_A_WARNING = """import sys
 sys.path.insert(0, sys.argv[1])
 from capacityd.service import loop
@@ -77,7 +61,6 @@ _READ_JOB = r"""IFS= read -r line
 field() { printf '%s' "$line" | sed -n "s/.*\"$1\": $2.*/\\1/p"; }
 job=$(field job '"\([a-z]*\)"')
 reasons=$(field reasons '\[\([^]]*\)\]' | tr -d '" ')
-memory=$(field memory '"\([^"]\{1,\}\)"')
 """
 """Shell commands that read a child's job from its standard input into variables."""
 
@@ -106,7 +89,7 @@ class Running:
         for job, script in (_GOOD | jobs).items():
             text = script.replace("FOLDER", str(self.folder))
             new = self.folder / f"{job}.new"
-            new.write_text(f"echo $job $reasons $memory >> {self.folder}/ran\n{text}\n")
+            new.write_text(f"echo $job $reasons >> {self.folder}/ran\n{text}\n")
             new.rename(self.folder / f"{job}.sh")
 
     def start(self, before: str = "", errors: int = subprocess.PIPE) -> None:
@@ -223,51 +206,6 @@ def test_a_service_without_its_lock_ends(running: Running) -> None:
     assert (exit_status, message in errors) == (1, True)
 
 
-def test_at_boot_the_first_pass_waits_for_further_events(running: Running) -> None:
-    """The wait begins when the event sources are open, however long the check takes on a busy disk."""
-    running.stub(check=f"sleep 1.2; {_GOOD['check']}")
-    running.start(_BOOTING)
-    running.await_line("STATUS=waiting")
-    (running.folder / "seats").write_text("4")
-    assert running.ran(2)[1:] == ["reconcile file,start"]
-
-
-def test_a_resume_starts_a_pass(running: Running) -> None:
-    """The service notices a jump of the clock that includes suspended time. The new file only wakes the service."""
-    running.publishes(_SLEEPS.format(flag=running.folder / "slept"))
-    (running.folder / "slept").touch()
-    assert running.ran(3)[2:] == ["reconcile resume"]
-
-
-@pytest.mark.parametrize(
-    ("before", "fails", "message"),
-    [("", "exit 1", "exited without a result"), (_LITTLE_TIME, "exec sleep 60", "exceeded its timeout of 1 s")],
-)
-def test_a_pass_that_fails_is_logged_and_retried(running: Running, before: str, fails: str, message: str) -> None:
-    """The worker ends, or hangs and is killed."""
-    running.stub(reconcile=f"""echo '["Probed", {{}}]'; {fails}""")
-    running.start(before)
-    assert running.ran(3)[:3] == ["check start", "reconcile start", "reconcile timer"]
-    running.stub()
-    running.await_line("STATUS=1 of 1")
-    status, errors = running.end()
-    assert status == 0
-    assert errors.count(f"the reconcile worker {message}; retrying") == 1
-    assert errors.count("recovered") == 1
-
-
-def test_the_memory_of_a_pass_reaches_the_next_worker_unless_a_pass_is_lost(running: Running) -> None:
-    """A check gets the memory too. The text is too long to fit into a pipe at once."""
-    long = "x" * 1_000_000
-    result = f'["PassResult", {{"memory": "{long}", "status": "1 of 1"}}]'
-    running.stub(reconcile=f"""echo '["Probed", {{}}]'; echo '{result}'""")
-    running.start()
-    running.await_line("STATUS=1 of 1")
-    running.stub(reconcile="exit 1")
-    running.signal(signal.SIGHUP)
-    assert running.ran(5)[2:] == [f"check configuration {long}", f"reconcile configuration {long}", "reconcile timer"]
-
-
 def test_a_worker_that_cannot_be_started_is_logged_and_retried(running: Running) -> None:
     """A machine may lack processes, memory or files; here the program is missing."""
     running.program.unlink()
@@ -310,80 +248,45 @@ def test_an_unread_standard_error_blocks_nothing(running: Running) -> None:
     os.close(writes)
 
 
-# A pass that fails. Changes of FILES may end its error.
-_DENIED = """echo '["Probed", {}]'
-echo '["PassResult", {"error": "no token", "credential_files": FILES}]'"""
-
-
 def test_files_that_may_end_an_error_are_watched_while_it_lasts(running: Running) -> None:
-    """A new file ends the pause of a minute. Each new list of files starts one more pass."""
+    """A new file ends the pause of a minute. A new list of files starts one more pass."""
     token = running.folder / "pki" / "token"
-    denied = _DENIED.replace("FILES", '["FOLDER/pki/token", "FOLDER/seats"]')
-    running.stub(reconcile=denied)
-    running.start()
+    failed = '["PassResult", {"error": "no token", "credential_files": ["FOLDER/pki/token", "FOLDER/seats"]}]'
+    running.stub(reconcile=f"echo '{failed}'")
+    running.start("pause = 60.0\n")
     assert "configuration" in running.ran(3)[2]
-    running.await_line("STATUS=")
-    running.await_line("STATUS=")
-    running.stub(reconcile="""echo '["PassResult", {"error": "another"}]'""")
-    running.signal(signal.SIGHUP)
-    assert "configuration" in running.ran(5)[4]
-    running.stub(reconcile=denied)
-    assert running.ran(6)[5:] == ["reconcile timer"], "another error does not change what is watched"
     for _ in range(3):
         running.await_line("STATUS=")
     read = '["PassResult", {"status": "1 of 1 resources published", "credential_files": ["FOLDER/kubeconfig"]}]'
     running.stub(reconcile=f"""echo '["Probed", {{}}]'; echo '{read}'""")
     token.parent.mkdir()
     token.write_text("secret")
-    assert "configuration" in running.ran(7)[6]
+    assert "configuration" in running.ran(4)[3]
     running.await_line("STATUS=1 of 1")
     token.write_text("another")
     (running.folder / "seats").write_text("4")
-    assert running.ran(8)[7:] == ["reconcile file"], "the token is not watched any more"
+    assert running.ran(5)[4:] == ["reconcile file"], "the token is not watched any more"
 
 
-def test_the_first_pass_can_delay_the_start(running: Running) -> None:
-    running.stub(reconcile="""echo '["Probed", {}]'; echo '["PassResult", {"start_in": 1.5}]'""")
-    running.start()
-    running.await_line("READY=1")
-    running.await_line("STATUS=")
-    running.stub()
-    (running.folder / "seats").write_text("4")
-    running.await_line("STATUS=1 of 1")
-    assert running.ran(3)[2:] == ["reconcile file,start"], "there was no pass before, although there was an event"
-
-
-def _is_slow_at(activity: Activity | None, status: ServiceStatus) -> bool:
-    return status.slow_activity is activity
-
-
-def test_the_status_file_says_that_a_pass_runs_and_what_a_slow_worker_waits_for(running: Running) -> None:
-    """`pass_running` is set from a start or a reload until the end of the pass."""
-    before = "import sys\nsys.path.insert(0, sys.argv[1])\nfrom capacityd.service import worker_process\n"
+def test_the_status_file_says_what_a_worker_does(running: Running) -> None:
     until = "until [ -e FOLDER/{} ]; do sleep 0.02; done"  # waits until the test creates this file
     probed, ended = _GOOD["reconcile"].split("; ")
     running.stub(
         check=f"{until.format('checked')}; {_GOOD['check']}",
         reconcile=f"{until.format('read')}; {probed}; {until.format('answered')}; {ended}",
     )
-    running.start(f"{before}worker_process.SLOW = 0.2\n")
+    running.start()
     running.ran(1)
-    steps = {"checked": Activity.CHECK, "read": Activity.PROBE, "answered": Activity.NODE}
-    for reload in (False, True):
-        if reload:
-            for file in steps:
-                (running.folder / file).unlink()
-            running.signal(signal.SIGHUP)
-        for file, activity in steps.items():
-            status = running.await_status(partial(_is_slow_at, activity))
-            assert status.pass_running
-            assert 0.2 <= time.time() - status.slow_since < 86400
-            (running.folder / file).touch()
-            if reload and file == "checked":
-                running.await_line("READY=1")
-                assert running.status_file().pass_running, "the pass has not begun yet, or waits"
-        running.await_line("STATUS=1 of 1 resources published")
-        running.await_status(lambda status: not status.pass_running and status.slow_activity is None)
+    for file, activity in (("checked", Activity.CHECK), ("read", Activity.PROBE), ("answered", Activity.NODE)):
+        status = running.await_status(partial(_does, activity))
+        assert status.pass_running
+        (running.folder / file).touch()
+    status = running.await_status(partial(_does, None))
+    assert not status.pass_running
+
+
+def _does(activity: Activity | None, status: ServiceStatus) -> bool:
+    return status.activity is activity
 
 
 def test_stopping_kills_a_hanging_worker_and_its_descendants(running: Running) -> None:
@@ -420,7 +323,7 @@ IFS= read -r line
 echo "$line" | grep -q '"job": "reconcile"' || exit 1
 echo same >> FOLDER/ran
 echo '["Probed", {}]'; echo '["PassResult", {"status": "1 of 1"}]'"""
-_WATCHED = """echo '["NodeToWatch", {"target": "{}"}]'; """
+_WATCHED = """echo '["Probed", {}]'; echo '["PassResult", {"watch_target": "{}", "status": "1 of 1"}]'"""
 
 
 def test_a_worker_that_waits_after_its_check_gets_the_pass_too(running: Running) -> None:
@@ -448,7 +351,7 @@ def test_a_worker_whose_check_has_failed_gets_no_pass(running: Running) -> None:
 def test_a_worker_is_started_before_its_pass_is_due_and_replaced_if_it_dies(running: Running, early: str) -> None:
     """If it dies before, another worker makes the pass."""
     running.early = early
-    running.stub(reconcile=_WATCHED + _GOOD["reconcile"])
+    running.stub(reconcile=_WATCHED)
     running.start()
     running.await_line("STATUS=1 of 1")
     before = len(running.started())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -15,57 +16,54 @@ from capacityd.worker import runtime_files
 from tests.support.forked import forked
 
 
-def written(folder: Path, reports: Reports, worker: WorkerProcess) -> ServiceStatus:
+def reports_in(folder: Path, worker: WorkerProcess | None = None) -> Reports:
+    watcher = WatcherProcess([])
+    return Reports(str(folder), worker or WorkerProcess([], watcher), watcher)
+
+
+def status_after(folder: Path, reports: Reports) -> ServiceStatus:
     """Writes the status file, and returns its content."""
-    reports.write_status_file(
-        next_pass_in=5.0,
-        overdue_after=60.0,
-        running=worker.is_busy,
-        worker=worker,
-        watcher=WatcherProcess([]),
-    )
+    reports.write_status_file(next_pass_in=5.0, overdue_after=60.0, running=False)
     status = runtime_files.read_service(str(folder))
     assert status
     return status
 
 
-def while_slow(folder: Path, reports: Reports) -> ServiceStatus:
-    """The content of the status file while a worker has been reading the machine for 40 seconds."""
-    worker = WorkerProcess(["/bin/sleep", "1000"])
-    worker.give(JobRequest(Job.RECONCILE), timeout=60.0, spared=())
-    try:
-        worker.began -= 40.0
-        assert written(folder, reports, worker).slow_activity is None
-        assert worker.attend(ready=(), spared=()) is None
-        return written(folder, reports, worker)
-    finally:
-        worker.kill()
-
-
 def test_each_error_is_in_the_status_file(tmp_path: Path) -> None:
-    reports = Reports(str(tmp_path))
-    good = written(tmp_path, reports, WorkerProcess([]))
+    reports = reports_in(tmp_path)
+    good = status_after(tmp_path, reports)
     assert (good.error, good.configuration_errors, good.previous_active, good.metrics_error) == ("", (), False, "")
-    assert (good.event_source_errors, good.slow_activity) == ((), None)
+    assert (good.event_source_errors, good.activity) == ((), None)
     reports.check = CheckResult(configuration_errors=("a.toml:3: x",), previous_active=True)
     reports.log_error(Job.RECONCILE, "the Node is missing")
     reports.log_metrics(MetricsResult("/m", "it is full", "make room"))
     reports.log_unavailable(["there are no device events"])
-    wrong = forked(lambda: while_slow(tmp_path, reports))
-    assert (wrong.error, wrong.configuration_errors, wrong.previous_active) == (
-        "the Node is missing",
-        ("a.toml:3: x",),
-        True,
-    )
+    wrong = status_after(tmp_path, reports)
+    assert (wrong.error, wrong.configuration_errors) == ("the Node is missing", ("a.toml:3: x",))
+    assert wrong.previous_active
     assert (wrong.metrics_error, wrong.metrics_advice) == ("it is full", "make room")
     assert wrong.event_source_errors == ("there are no device events",)
-    assert (wrong.slow_activity, wrong.pass_running) == (Activity.PROBE, True)
+
+
+def test_the_status_file_says_what_a_worker_does_and_since_when(tmp_path: Path) -> None:
+    def status() -> ServiceStatus:
+        worker = WorkerProcess(["/bin/sleep", "1000"], WatcherProcess([]))
+        worker.give(JobRequest(Job.RECONCILE), timeout=60.0)
+        worker.began -= 40.0
+        try:
+            return status_after(tmp_path, reports_in(tmp_path, worker))
+        finally:
+            worker.kill()
+
+    busy = forked(status)
+    assert busy.activity is Activity.PROBE
+    assert 40.0 <= time.time() - busy.busy_since < 100.0
 
 
 def test_an_error_is_logged_once_and_recovered_is_logged_when_all_have_ended(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    reports = Reports(str(tmp_path))
+    reports = reports_in(tmp_path)
     for check, reconcile in (("no room", ""), ("no room", "nobody there"), ("no room", ""), ("", ""), ("", "")):
         reports.log_error(Job.CHECK, check)
         reports.log_error(Job.RECONCILE, reconcile)

@@ -32,9 +32,10 @@ def logged(worker: Worker) -> list[tuple[EntryKind | None, Priority]]:
     return [(entry.kind, entry.priority) for entry in worker.entries]
 
 
-CHANGED, HELD = (EntryKind.CHANGED, Priority.NOTICE), (None, Priority.NOTICE)
-WRONG, RIGHT = (EntryKind.CONDITION, Priority.WARNING), (EntryKind.CONDITION, Priority.NOTICE)
-STARTED = (None, Priority.NOTICE)
+CHANGED = (EntryKind.CHANGED, Priority.NOTICE)
+HELD = STARTED = (None, Priority.NOTICE)
+WRONG = (EntryKind.CONDITION, Priority.WARNING)
+RIGHT = (EntryKind.CONDITION, Priority.NOTICE)
 
 
 def fields(old: str, new: str, reason: str, name: str = A) -> dict[str, str]:
@@ -76,9 +77,9 @@ def test_what_keeps_the_condition_false_is_logged_once(worker: Worker) -> None:
     assert logged(worker) == [CHANGED]
 
 
-def test_published_resources_without_a_configuration_are_logged_once(worker: Worker) -> None:
+def test_a_state_that_lasts_is_logged_once(worker: Worker) -> None:
     worker.make_pass(1000.0, "start", a=FOUR)
-    worker.readings = {}
+    worker.readings = {}  # nothing is configured any more
     for at, kinds in ((1100.0, [WRONG]), (1200.0, [])):
         worker.make_pass(at, "configuration")
         assert logged(worker) == kinds
@@ -90,6 +91,7 @@ def test_an_event_that_could_not_be_created_and_a_withheld_write_are_logged(work
 
     worker.settings = Settings(observe=True)
     worker.make_pass(1000.0, "start", a=FOUR)
+    assert worker.status.observe
     (started,) = worker.entries
     assert started.message == "Node n1: 0 of 1 resources published, 1 not written (observe = true)"
     worker.settings = Settings()

@@ -91,7 +91,7 @@ def test_a_file_that_cannot_be_removed_is_an_error(
     passes.end(Path(old))
     monkeypatch.setattr("os.unlink", refuse)
     assert passes.end(Path(new)) == MetricsResult(new, f"{old} {reason}", "delete it")
-    assert passes.end(None) == MetricsResult(new, f"{new} {reason}", "delete it")
+    assert passes.end(None) == MetricsResult("", f"{new} {reason}", "delete it")
     assert metrics_file.remove(new) == f"{new} {reason}"
 
 

@@ -19,8 +19,6 @@ from tests.support.nodes import node
 from tests.unit.reconcile.doubles import FOUR, UNKNOWN, A, B
 from tests.unit.worker.job import Worker
 
-PLUGIN, THEIRS = "nvidia.com/gpu", "example.com/theirs"
-
 
 @pytest.fixture
 def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Worker:
@@ -64,25 +62,11 @@ def test_a_condition_that_a_policy_changes_is_not_stored(worker: Worker, made: M
     assert worker.node.attempts == 1
 
 
-@pytest.mark.parametrize(
-    ("settings", "readings"),
-    [(Settings(observe=True), {"a": FOUR}), (Settings(condition=False), {"a": FOUR}), (Settings(), {})],
-)
-def test_no_trouble_is_reported_where_no_condition_is_to_be_written(
-    worker: Worker, settings: Settings, readings: Mapping[str, Reading]
-) -> None:
-    worker.settings = settings
-    worker.make_pass(1000.0, "start", **readings)
-    assert DENIED not in worker.status.troubles
-    assert worker.status.observe is settings.observe
-
-
 def test_the_service_gets_the_watchers_hash_of_the_node(worker: Worker) -> None:
     """A pass reports the hash that the watcher computes of the same Node: "" without a Node, None if not read."""
     result = worker.make_pass(1000.0, "start", a=FOUR)
-    assert (result.node, result.written) == (fingerprint(worker.node.document), True)
+    assert result.node == fingerprint(worker.node.document)
     assert worker.make_pass(1010.0, "node").node == result.node
-    assert not worker.result.written
     worker.node.document["status"]["capacity"][A] = "0"
     assert fingerprint(worker.node.document) != result.node
     worker.node.errors = [NodeMissing("the API server", "n1")]
@@ -107,17 +91,11 @@ def test_a_pass_that_finds_nothing_new_sends_nothing(worker: Worker) -> None:
     worker.node_unchanged = False
     worker.make_pass(1030.0, "devices")
     assert worker.node.reads == reads + 1
-
-
-def test_after_a_failed_pass_the_next_one_reads_the_node(worker: Worker) -> None:
-    """The service believes that the Node is unchanged, but the failed pass has not read it."""
     worker.node_unchanged = True
-    worker.make_pass(1000.0, "start", a=FOUR)
     worker.node.errors = [NodeUnreachable("nobody there")]
-    worker.make_pass(1010.0, "node")
-    reads = worker.node.reads
-    worker.make_pass(1020.0, "devices")
-    assert worker.node.reads == reads + 1
+    worker.make_pass(1040.0, "node")
+    worker.make_pass(1050.0, "devices")
+    assert worker.node.reads == reads + 3, "the failed pass before has not read the Node"
 
 
 def test_start_jitter_delays_the_first_pass_only(worker: Worker) -> None:

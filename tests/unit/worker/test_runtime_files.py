@@ -5,8 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import resource
-import signal
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
@@ -34,7 +32,6 @@ from capacityd.worker.pass_memory import PassMemory
 from capacityd.worker.pass_state import PassStatus
 from capacityd.worker.runtime_files import CheckedConfig
 from tests import ROOT
-from tests.support.forked import forked
 
 A, B = "example.com/a", "example.com/b"
 MEMORY = Memory(
@@ -164,26 +161,6 @@ def test_a_configuration_is_restored_unchanged(tmp_path: Path, file: Path) -> No
     config = replace(load(str(file)).config, broken={B: "an error"})
     runtime_files.write_config(str(tmp_path), CheckedConfig(config, ("an error",)))
     assert runtime_files.read_config(str(tmp_path)) == CheckedConfig(config, ("an error",))
-
-
-def test_a_full_file_system_is_an_error_and_keeps_the_old_file(tmp_path: Path) -> None:
-    where = str(tmp_path)
-    runtime_files.write_state(where, STATUS)
-
-    def full() -> list[str]:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
-        errors = []
-        for _ in range(2):
-            try:
-                runtime_files.write_state(where, PassStatus())
-            except CapacitydError as e:
-                errors.append(str(e))
-        return errors
-
-    assert forked(full) == [f"{where}/state.json could not be written: File too large"] * 2
-    assert runtime_files.read_state(where) == STATUS
-    assert os.listdir(where) == ["state.json"], "no half-written file stays"
 
 
 def test_anybody_may_read_what_status_shows_and_nothing_else(tmp_path: Path) -> None:

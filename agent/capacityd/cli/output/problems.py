@@ -18,6 +18,7 @@ _NOT_EXECUTED = 200
 """The lowest of systemd's exit statuses for a program that it could not execute (systemd.exec(5))."""
 # {} is a command of systemctl, such as start.
 _START_ADVICE = "start it: `systemctl {} capacityd`; see why it stopped: `journalctl -u capacityd`"
+_SLOW = 30.0  # seconds after which a worker's activity is a problem
 _ACTIVITIES = {
     Activity.CHECK: ("the check of the configuration", "the file system"),
     Activity.PROBE: ("the reconcile pass", "a detector; hardware or a program may not respond"),
@@ -41,9 +42,10 @@ def service_problems(service: ServiceStatus, last_pass: PassStatus, now: float) 
     if service.not_watched and service.not_watched not in error:
         advice = "until it is, passes read the Node: once a minute while something is wrong, else every five minutes"
         yield StatusProblem(f"the Node is not watched: {service.not_watched}", advice)
-    if service.slow_activity is not None:
-        task, waits_for = _ACTIVITIES[service.slow_activity]
-        slow = f"{task} has been running for {duration_text(now - service.slow_since)}: it waits for {waits_for}"
+    busy_for = now - service.busy_since
+    if service.activity is not None and busy_for >= _SLOW:
+        task, waits_for = _ACTIVITIES[service.activity]
+        slow = f"{task} has been running for {duration_text(busy_for)}: it waits for {waits_for}"
         yield StatusProblem(slow, "if it does not end, the service gives up and tries again")
     for source_error in service.event_source_errors:
         yield StatusProblem(source_error, "a reconcile pass looks for changes once a minute")

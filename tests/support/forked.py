@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import subprocess
@@ -78,6 +79,7 @@ def run_alone(mounting: str, program: str, *arguments: str) -> str:
 
 def open_files() -> set[str]:
     """The open file descriptors of this process, each with the file that it refers to."""
+    gc.collect()  # exceptions that earlier tests have caught may keep files open
     return {f"{fd}: {os.readlink(f'/proc/self/fd/{fd}')}" for fd in os.listdir("/proc/self/fd") if _is_open(fd)}
 
 

@@ -26,7 +26,7 @@ from tests import ROOT
 from tests.cluster.credentials import Authority
 from tests.support.server import answer, failure
 from tests.support.tls import certificate
-from tests.support.watch_server import DEADLINE, Stream, WatchServer, target_of, version, watch_server
+from tests.support.watch_server import Stream, WatchServer, target_of, version, watch_server
 from tests.support.watching import BRIEF, Watching, watching
 
 pytestmark = pytest.mark.slow
@@ -310,38 +310,21 @@ def test_the_watcher_does_not_grow_with_events_and_connections(server: WatchServ
     assert sizes[2] - sizes[1] < 1 << 20
 
 
-# Starts a watcher, prints its first message and its process id, and waits.
-_PARENT = """
-import os, subprocess, sys
-reads, writes = os.pipe()
-child = subprocess.Popen(sys.argv[2:], stdin=subprocess.PIPE, stdout=writes, stderr=subprocess.DEVNULL)
-child.stdin.write(sys.argv[1].encode() + b"\\n")
-child.stdin.flush()
-os.close(writes)
-while not (message := os.read(reads, 10000).strip()):
-    pass
-print(message.decode(), flush=True)
-print(child.pid, flush=True)
-sys.stdin.read()
-"""
-
-
 @pytest.mark.parametrize("paused", [False, True])
 def test_the_watcher_does_not_outlive_the_service(server: WatchServer, paused: bool) -> None:
-    """paused: the service is killed while the watcher waits for its next attempt, and not for an event."""
+    """paused: the service ends while the watcher waits for its next attempt, and not for an event."""
     if paused:
         server.refuse = lambda _: failure(429, "later", headers="Retry-After: 3000\r\n")
-    start = f"import sys; sys.path.insert(0, '{ROOT}/agent'); from capacityd.watcher.main import main; main([])"
-    command = [sys.executable, "-c", _PARENT, target_of(server).as_json(), sys.executable, "-c", start]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+    watcher = Watching(target_of(server))
+    try:
         if not paused:
             accept_watch(server)
-        assert parent.stdout is not None
-        assert ("NotWatched" if paused else "NodeSeen") in parent.stdout.readline()
-        watcher = psutil.Process(int(parent.stdout.readline()))
-        parent.kill()
-        parent.wait()  # then the watcher is a child of this process, if another test has made this process a subreaper
-        watcher.wait(DEADLINE)
+        watcher.wait_messages(1)
+        assert watcher.process.stdin
+        watcher.process.stdin.close()  # as the kernel does when the service is killed
+        assert watcher.wait_ended() == 0
+    finally:
+        assert watcher.end() == ""
 
 
 def test_the_watcher_imports_little() -> None:

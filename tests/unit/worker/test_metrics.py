@@ -12,6 +12,7 @@ from capacityd.model.key import Key
 from capacityd.model.node import Condition, ConditionReason, Stored
 from capacityd.model.plan import Action, Change, Trouble
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
+from capacityd.model.reasons import PassReason
 from capacityd.model.waits import Wait, WaitReason
 from capacityd.schema.config import Config, Resource
 from capacityd.worker import metrics
@@ -28,7 +29,12 @@ READINGS: Mapping[str, Reading] = {
 }
 STATUS = PassStatus(
     1000.5,
-    readings=READINGS,
+    (PassReason.START, PassReason.FILE),
+    READINGS,
+    observe=True,
+    error="nobody there",
+    configuration="0a1b",
+    expect={A: 4},
     waits=(
         Wait(1010.0, WaitReason.LOWER_AFTER, Key("example.com/gone")),
         Wait(1060.0, WaitReason.DENIED, Key(C)),
@@ -43,7 +49,7 @@ STATUS = PassStatus(
         Trouble(ConditionReason.REFUSED, "another writer's", Key(D)),
         Trouble(ConditionReason.DENIED, "a policy", Key(C)),
     ),
-    condition=Condition("False", "Denied", "denied: example.com/c: a policy"),
+    condition=Condition("False", "Denied", "denied: example.com/c: a policy", 1.0, "2026-11-24T20:00:00Z"),
     succeeded_at=999.0,
     read_at=900.0,
     written_at=900.0,

@@ -14,15 +14,10 @@ import pytest
 
 from capacityd import __version__
 from capacityd.config import load
-from capacityd.model.errors import CapacitydError, Cause
+from capacityd.model.errors import CapacitydError
 from capacityd.model.file_codec import _checksum, to_file
 from capacityd.model.key import Key
 from capacityd.model.messages import NO_STATUS, ServiceStatus
-from capacityd.model.node import Condition, ConditionReason, Stored
-from capacityd.model.plan import Action, Change, Trouble
-from capacityd.model.reading import Absent, Unknown
-from capacityd.model.reasons import PassReason
-from capacityd.model.waits import Wait, WaitReason
 from capacityd.node import Identity
 from capacityd.reconcile.denial import Denial
 from capacityd.reconcile.memory import Memory
@@ -32,6 +27,7 @@ from capacityd.worker.pass_memory import PassMemory
 from capacityd.worker.pass_state import PassStatus
 from capacityd.worker.runtime_files import CheckedConfig
 from tests import ROOT
+from tests.unit.worker.test_metrics import STATUS
 
 A, B = "example.com/a", "example.com/b"
 MEMORY = Memory(
@@ -45,23 +41,6 @@ MEMORY = Memory(
     denied={B: Denial("7", "a policy", 7.5, 8.0), "condition": Denial("True", "a policy", 7.5, 8.0)},
     condition_about=("Denied", B),
     settled="0c1d",
-)
-STATUS = PassStatus(
-    1.0,
-    (PassReason.START, PassReason.FILE),
-    {A: Unknown("it did not end", Cause.TIMEOUT), B: Absent("none", applies=False)},
-    observe=True,
-    error="nobody there",
-    configuration="0a1b",
-    expect={A: 4},
-    waits=(Wait(60.0, WaitReason.READ, Key(A)),),
-    node="n1",
-    changes=(Change(Key(A), Action.KEEP, Stored("4", "3"), 4, 4, "as published"),),
-    troubles=(Trouble(ConditionReason.UNKNOWN, "it did not end", Key(A)),),
-    condition=Condition("False", "Unknown", "unknown: b", 1.0, "2026-11-24T20:00:00Z"),
-    succeeded_at=1.0,
-    read_at=1.0,
-    written_at=2.0,
 )
 PASS_MEMORY = PassMemory(MEMORY, STATUS, Identity("n1", is_certain=True, is_own_node=True, basis="hash"), "/srv/x.prom")
 SERVICE = ServiceStatus(

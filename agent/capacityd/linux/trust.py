@@ -129,9 +129,9 @@ def open_trusted(path: str, trust: Trust) -> int:
 
 def trusted_names(folder: str, trust: Trust) -> list[str]:
     """The names in a folder. Raises the errors of find_trusted(); also NotTrusted if others can create a name."""
-    found = find_trusted(folder, trust)
-    _require(found, trust)
-    fd = open_folder(found)
+    target = find_trusted(folder, trust)
+    _require(target, trust)
+    fd = open_folder(target)
     try:
         return os.listdir(fd)
     finally:

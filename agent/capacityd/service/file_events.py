@@ -175,8 +175,8 @@ def _state_of(points: Collection[str], remote: Collection[str]) -> _State:
     """Returns the current state of a path. points: the paths that are watched for it. remote: mount points to avoid."""
     state: _State = []
     for point in points:
-        folder = _status_of_nearest_folder(point, remote)
-        state.append((folder.st_dev, folder.st_ino) if folder else None)
+        folder_status = _status_of_nearest_folder(point, remote)
+        state.append((folder_status.st_dev, folder_status.st_ino) if folder_status else None)
         status = _status(point, remote)
         state.append((status.st_dev, status.st_ino, status.st_ctime_ns) if status else None)
     return state

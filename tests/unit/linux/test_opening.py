@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from capacityd.linux.opening import ForeignLink, data_exists, open_data_file
+from capacityd.linux.path_walk import MAX_LINKS
 from tests.support.forked import open_files
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other users")
@@ -145,9 +146,9 @@ def test_a_long_chain_of_links_is_followed_whoever_made_it(tmp_path: Path) -> No
     """With more names than a process may have descriptors."""
     made(tmp_path / "0", USER)
     (tmp_path / "a").mkdir()
-    for number in range(1, 39):
+    for number in range(1, MAX_LINKS + 1):
         linked(tmp_path / str(number), f"{'a/../' * 800}{number - 1}", USER)
-    assert read(tmp_path / "38") == "4"
+    assert read(tmp_path / str(MAX_LINKS)) == "4"
 
 
 def test_an_error_that_is_no_answer_about_a_file_is_no_link_of_another_user(

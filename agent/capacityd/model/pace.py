@@ -11,6 +11,9 @@ from capacityd.model.reasons import RetryCause
 LONGEST_PAUSE = 600.0
 """The longest pause in seconds."""
 
+LEAST_SHARE = 2 / 3
+"""The shortest random pause, as a share of the longest pause."""
+
 _SHARE = 0.1
 """The pause, as a share of the time for which the problem has lasted."""
 

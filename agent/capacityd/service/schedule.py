@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable
 
 from capacityd.model.messages import PassResult
-from capacityd.model.pace import LONGEST_RETRY_AFTER, SHORTEST_PAUSE, pause
+from capacityd.model.pace import LEAST_SHARE, LONGEST_RETRY_AFTER, SHORTEST_PAUSE, pause
 from capacityd.model.reasons import PassReason, RetryCause
 from capacityd.service.event_rate import EventRate
 
@@ -36,8 +36,6 @@ have changed. Then a pass starts in each POLL_PERIOD."""
 _END_WAIT = frozenset({PassReason.CONFIG, PassReason.RESUME})
 """Events that may end any error, so that the retry starts at once. After other events, the retry still waits for the
 shortest pause of the error's cause."""
-
-_LEAST_SHARE = 2 / 3  # the shortest random pause, as a share of the longest pause
 
 
 class Schedule:
@@ -168,11 +166,11 @@ class Schedule:
         self._follow_up_at = self._retry_after_until + self._jittered(longest_pause)
         wait_has_ended = self._events.keys() & _END_WAIT  # by an event that came during the pass
         if not wait_has_ended:
-            self._not_before = self._retry_after_until + SHORTEST_PAUSE[result.cause] * _LEAST_SHARE
+            self._not_before = self._retry_after_until + SHORTEST_PAUSE[result.cause] * LEAST_SHARE
 
     def _jittered(self, longest: float) -> float:
         """A random pause that is at most this long."""
-        return self._uniform(longest * _LEAST_SHARE, longest)
+        return self._uniform(longest * LEAST_SHARE, longest)
 
 
 def uniform(low: float, high: float) -> float:

@@ -20,7 +20,7 @@ import time
 from urllib.parse import urlsplit
 
 from capacityd.model.fingerprint import fingerprint
-from capacityd.model.pace import pause
+from capacityd.model.pace import LEAST_SHARE, pause
 from capacityd.model.reasons import RetryCause
 from capacityd.model.watch_target import WatchTarget
 from capacityd.watcher.connection import Connection, WatchFailure, context_of, refusal
@@ -29,7 +29,6 @@ LONG_CONNECTION = 5.0
 """If a connection has worked for this number of seconds, the next connection follows without a pause."""
 
 _STDOUT = 1  # file descriptor
-_LEAST_SHARE = 2 / 3  # the shortest random pause, as a share of the longest pause
 _SIGN_PERIOD = 30.0  # seconds between two signs of life during a pause, or for events that change nothing
 _NO_NODE = ""  # the fingerprint of a Node that does not exist
 
@@ -118,7 +117,7 @@ class Watcher:
             self._failing_since = now
         longest = pause(RetryCause.UNREACHABLE, now - self._failing_since, failure.retry_after)
         # A restarted server loses the connections of many Nodes at once, so a part of the pause is random.
-        until = now + random.uniform(longest * _LEAST_SHARE, longest)  # noqa: S311  # jitter is no secret
+        until = now + random.uniform(longest * LEAST_SHARE, longest)  # noqa: S311  # jitter is no secret
         while (seconds := until - time.monotonic()) > 0:
             self._show_life()
             time.sleep(min(seconds, _SIGN_PERIOD))

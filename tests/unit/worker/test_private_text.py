@@ -1,7 +1,8 @@
 """Private text that the service reads appears in nothing that other users can read.
 
 Each case puts a marker into one place that the service reads. Then the service's worker checks the configuration and
-makes a pass. All that it sends, logs and writes is searched for the marker.
+makes a pass. All that it sends, logs and writes is searched for the marker. tests/unit/discovery/test_private_text.py
+has further files of devices.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from capacityd.model.messages import JobRequest
 from capacityd.model.options import Selection
 from capacityd.model.reasons import Job, PassReason
 from capacityd.worker.main import work
-from tests.support.machines import bare, disk, files, merge, usb_device
+from tests.support.machines import bare, files, merge, usb_device
 from tests.support.nodes import node
 from tests.support.server import Request, Script, answer, review, serve
 from tests.unit.node.test_credentials import V1, config, program, written
@@ -72,16 +73,10 @@ def cluster(**entries: Any) -> Case:
     return Case(kubeconfig=config({"server": "{server}", **entries}), says="the kubeconfig ")
 
 
-def usb(attribute: str) -> Case:
-    at = "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-1"
-    return Case("usb = {}\n" + attribute, machine=merge(bare(), usb_device("1-1"), files({f"{at}/x": MARKER})))
-
-
 def response(script: Script, says: str) -> Case:
     return Case(node=script, says=says)
 
 
-ATA = "/sys/devices/pci0000:00/0000:00:17.0/ata1/host0/target0:0:0/0:0:0:0"
 DMI = "/sys/class/dmi/id"
 BAD_NODE = {**node(), "status": {"capacity": {MARKER: []}}}
 
@@ -105,7 +100,6 @@ CASES: dict[str, Case] = {
         contents={"count": f"#!/{MARKER}/sh\n"},
         says="the interpreter in its first line does not exist",
     ),
-    "a measured attribute": usb('measure = "attributes.x"'),
     "a property": Case(
         'usb = {}\nmeasure = "properties.X"',
         machine=merge(bare(), usb_device("1-1", properties={"X": MARKER})),
@@ -120,11 +114,6 @@ CASES: dict[str, Case] = {
         'static = { quantity = 4 }\nwhen = { devicetree = { model = "x" } }',
         machine=merge(bare(), files({"/proc/device-tree/model": MARKER})),
         says="devicetree.model does not match",
-    ),
-    "a disk's attribute": Case(
-        'disk = { type = "ssd" }',
-        machine=merge(bare(), disk("sda", ATA), files({f"{ATA}/block/sda/queue/rotational": MARKER})),
-        says="queue/rotational is neither 0 nor 1",
     ),
     "a private configuration": Case(f'static = "{MARKER}"', mode=0o600, says="sudo capacityd config check"),
     "a private configuration's TOML": Case(

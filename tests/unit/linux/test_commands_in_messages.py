@@ -32,14 +32,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def unreadable_to_its_owner(file: Path) -> str:
-    file.chmod(0o044)
-    return why_unreadable_to_root(str(file))
-
-
-def unreadable_to_root(file: Path) -> str:
-    os.chown(file, OTHER, OTHER)
-    file.chmod(0o600)
+def unreadable(file: Path) -> str:
     return why_unreadable_to_root(str(file))
 
 
@@ -49,43 +42,41 @@ def not_run(file: Path) -> str:
     return str(error.value)
 
 
-def not_executable(file: Path) -> str:
-    file.chmod(0o644)
-    return not_run(file)
+def make_private_to_another(file: Path) -> None:
+    os.chown(file, OTHER, OTHER)
+    file.chmod(0o600)
 
 
-def with_a_carriage_return(file: Path) -> str:
-    file.write_bytes(b"#!/bin/sh\r\n")
-    return not_run(file)
-
-
-def with_a_byte_order_mark(file: Path) -> str:
-    file.write_bytes(b"\xef\xbb\xbf#!/bin/sh\n")
-    return not_run(file)
-
-
-def without_its_loader(file: Path) -> str:
-    program = bytearray(Path("/bin/true").read_bytes())
+def make_program_without_loader(file: Path) -> None:
+    program = Path("/bin/true").read_bytes()
     file.write_bytes(program.replace(b"/ld-linux", b"/no-linux"))
-    return not_run(file)
 
 
-MESSAGES: dict[str, tuple[Callable[[Path], str], str]] = {
-    "unreadable to its owner": (unreadable_to_its_owner, "chmod u+r FILE"),
-    "unreadable to root": (unreadable_to_root, "chown root FILE"),
-    "not executable": (not_executable, "chmod +x FILE"),
-    "with a byte order mark": (with_a_byte_order_mark, "sed -i '1s/^\\xef\\xbb\\xbf//' FILE"),
-    "without its loader": (without_its_loader, "file FILE"),
-    "with a carriage return": (with_a_carriage_return, "sed -i 's/\\r$//' FILE"),
+# what is done to the file, how the message is obtained, and the command in the message
+MESSAGES: dict[str, tuple[Callable[[Path], object], Callable[[Path], str], str]] = {
+    "unreadable to its owner": (lambda file: file.chmod(0o044), unreadable, "chmod u+r FILE"),
+    "unreadable to root": (make_private_to_another, unreadable, "chown root FILE"),
+    "not executable": (lambda file: file.chmod(0o644), not_run, "chmod +x FILE"),
+    "with a byte order mark": (
+        lambda file: file.write_bytes(b"\xef\xbb\xbf#!/bin/sh\n"),
+        not_run,
+        "sed -i '1s/^\\xef\\xbb\\xbf//' FILE",
+    ),
+    "without its loader": (make_program_without_loader, not_run, "file FILE"),
+    "with a carriage return": (
+        lambda file: file.write_bytes(b"#!/bin/sh\r\n"),
+        not_run,
+        "sed -i 's/\\r$//' FILE",
+    ),
 }
 
 
-@pytest.mark.parametrize(("message", "command"), MESSAGES.values(), ids=MESSAGES)
-def test_a_shell_runs_the_command_of_a_message(
-    file: Path, tmp_path: Path, message: Callable[[Path], str], command: str
-) -> None:
+@pytest.mark.parametrize("case", MESSAGES)
+def test_a_shell_runs_the_command_of_a_message(file: Path, tmp_path: Path, case: str) -> None:
     """Each command names the file, and nothing in the file's name is run."""
-    text = message(file)
+    change, message_about, command = MESSAGES[case]
+    change(file)
+    text = message_about(file)
     script = text[re.search("(chown|chmod|sed|(?<=`)file) ", text).start() :]  # type: ignore[union-attr]
     script = script.removesuffix(" names it)").removesuffix("`") if script.startswith("file") else script
     script = script.removesuffix(")")

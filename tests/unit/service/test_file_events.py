@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -258,19 +259,26 @@ def test_an_overflow_starts_a_pass_and_the_source_continues(tmp_path: Path) -> N
     assert heard(source) == REASONS
 
 
-@pytest.mark.parametrize("error", [errno.ENOSPC, errno.ENOMEM])
-def test_no_free_inotify_watch_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int) -> None:
+@pytest.mark.parametrize(
+    ("function", "error", "limit"),
+    [
+        ("inotify_init1", errno.EMFILE, "max_user_instances"),
+        ("inotify_add_watch", errno.ENOSPC, "max_user_watches"),
+        ("inotify_add_watch", errno.ENOMEM, "max_user_watches"),
+    ],
+)
+def test_a_limit_of_inotify_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str, error: int, limit: str
+) -> None:
+    def fail(*_: object) -> int:
+        ctypes.set_errno(error)
+        return -1
+
+    libc = SimpleNamespace(inotify_init1=ctypes.CDLL(None).inotify_init1)
+    setattr(libc, function, fail)
+    monkeypatch.setattr("ctypes.CDLL", lambda *_, **__: libc)
     before = len(os.listdir("/proc/self/fd"))
-
-    class Exhausted:
-        inotify_init1 = ctypes.CDLL(None).inotify_init1
-
-        def inotify_add_watch(self, *_: object) -> int:
-            ctypes.set_errno(error)
-            return -1
-
-    monkeypatch.setattr("ctypes.CDLL", lambda *_, **__: Exhausted())
-    with pytest.raises(OSError, match="max_user_watches"):
+    with pytest.raises(OSError, match=limit):
         watch(tmp_path / "seats")
     assert len(os.listdir("/proc/self/fd")) <= before
 

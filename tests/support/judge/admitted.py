@@ -118,8 +118,8 @@ def the_annotation_is_believed(memory: Memory, breach: Breach) -> float:
 
 
 def anothers_number_equals_ours(memory: Memory, breach: Breach) -> float:
-    """If another writer writes the published number to a key, capacityd cannot see that the key is now another
-    writer's, and can remove the key."""
+    """If another writer takes over a key of capacityd and writes the same number, capacityd does not notice, and can
+    later remove the key."""
     return inf if "of another writer from" in breach.detail else 0.0
 
 

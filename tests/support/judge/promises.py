@@ -86,7 +86,7 @@ def _removes(memory: Memory, name: str, text: str) -> Iterator[Breach]:
 
 
 def seen(memory: Memory, before: Document, after: Document) -> Iterator[Breach]:
-    """capacityd overwrites only values that it has seen."""
+    """capacityd overwrites a value only if the same pass has read the value."""
     for numbers_of in (view.stored, view.allocatable):
         old = numbers_of(before)
         for name in sorted(changed(old, numbers_of(after))):

@@ -18,7 +18,8 @@ from typing import cast
 
 from capacityd.model.node import ANNOTATION, CONDITION, Event, Node, NodeState, Patch
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
-from capacityd.node import Machine, open_node
+from capacityd.node import Machine
+from capacityd.node.api_node import ApiNode
 from capacityd.node.documents.patch import patch_document
 from tests.cluster.binaries import pinned
 from tests.cluster.controlplane import Cluster, control_plane
@@ -119,7 +120,7 @@ def run(cluster: Cluster, passes: int, seed: int) -> Counter[str]:
     """Makes this many passes. Returns how often each outcome came. Raises AssertionError if a pass was wrong."""
     chance = random.Random(seed)
     name = cluster.create_node()
-    node = open_node(str(cluster.kubeconfig(node_user(name))), None, Machine("no-such-host", machine_id=None))
+    node = ApiNode(str(cluster.kubeconfig(node_user(name))), None, Machine("no-such-host", machine_id=None))
     counts: Counter[str] = Counter()
     for number in range(passes):
         try:

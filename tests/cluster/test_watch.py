@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from capacityd.model.cluster_access import ClusterAccess
 from capacityd.model.errors import NodeMissing
 from capacityd.model.messages import NodeSeen, NotWatched
-from capacityd.model.watch_target import WatchTarget
-from capacityd.node import CredentialsCache, Machine, open_node
+from capacityd.node import CredentialsCache, Machine
+from capacityd.node.api_node import ApiNode
 from capacityd.service import watcher_process
 from capacityd.service.watcher_process import WatcherProcess
 from tests import ROOT
@@ -27,10 +28,10 @@ from tests.support.watching import Watching, watching
 pytestmark = pytest.mark.protocol
 
 
-def target_of(kubeconfig: Path) -> WatchTarget:
+def target_of(kubeconfig: Path) -> ClusterAccess:
     """The target that a pass with this kubeconfig hands over."""
     cache = CredentialsCache()
-    node = open_node(str(kubeconfig), None, Machine("", None), cache)
+    node = ApiNode(str(kubeconfig), None, Machine("", None), cache)
     with suppress(NodeMissing):
         node.read()
     assert cache.target is not None

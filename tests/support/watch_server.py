@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from capacityd.model.watch_target import WatchTarget
+from capacityd.model.cluster_access import ClusterAccess
 from tests.support.nodes import node
 from tests.support.server import SILENCE, Request, answer, listening, read_request, reset
 
@@ -159,6 +159,6 @@ def watch_server(
             server.close()
 
 
-def target_of(server: WatchServer, url: str = "", node: str = "n1", **more: Any) -> WatchTarget:
+def target_of(server: WatchServer, url: str = "", node: str = "n1", **more: Any) -> ClusterAccess:
     """A watcher's target at this server. url: another URL than the server's. more: further fields of the target."""
-    return WatchTarget("the API server in /etc/kubeconfig", url or server.url, node, **more)
+    return ClusterAccess("/etc/kubeconfig", url or server.url, node=node, **more)

@@ -14,9 +14,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from capacityd.model.cluster_access import ClusterAccess
 from capacityd.model.codec import decode_variant, parse
 from capacityd.model.messages import NodeSeen, NotWatched, WatcherMessage
-from capacityd.model.watch_target import WatchTarget
 from tests import ROOT
 from tests.support.watch_server import DEADLINE
 
@@ -40,7 +40,7 @@ class Watching:
 
     def __init__(
         self,
-        target: WatchTarget | str,
+        target: ClusterAccess | str,
         python: str | Path = sys.executable,
         limits: Mapping[str, float] = MappingProxyType({}),
         before: str = "",
@@ -126,7 +126,7 @@ class Watching:
 
 
 @contextmanager
-def watching(target: WatchTarget | str, python: str | Path = sys.executable, **limits: float) -> Iterator[Watching]:
+def watching(target: ClusterAccess | str, python: str | Path = sys.executable, **limits: float) -> Iterator[Watching]:
     """Runs a watcher. At the end it must still run, and must have written nothing to standard error."""
     watcher = Watching(target, python, limits)
     try:

@@ -113,8 +113,8 @@ class PassResult:
     changed: bool = True
     """Whether a reading differs from that of the last pass. A lost pass counts as changed."""
     watch_target: str = field(default="", repr=False)
-    """The Node to watch, with the credentials that the pass has used: a WatchTarget (model/watch_target.py) as JSON. If
-    empty, the watcher continues to watch the last target."""
+    """The Node to watch, with the credentials that the pass has used: a ClusterAccess as JSON. If empty, the watcher
+    continues to watch the last target."""
     status: str = ""
     """A line for `systemctl status`."""
 

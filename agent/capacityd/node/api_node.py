@@ -5,19 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from capacityd.linux.trust import own_trust
 from capacityd.model.errors import NodeForbidden, NodeMissing, NodeUnauthorized, NodeUnreachable
 from capacityd.model.node import Event, NodeState, Patch
-from capacityd.model.watch_target import WatchTarget
 from capacityd.node import CredentialsCache, Identity, Machine
-from capacityd.node.client import Client
-from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.credential_files import CredentialFiles
-from capacityd.node.identity import basis_of, identify, require_own_machine
+from capacityd.node.documents.node import named_node, reviewed_user
+from capacityd.node.documents.patch import patch_document, require_guard
+from capacityd.node.errors import Call
+from capacityd.node.identity import identify, require_own_machine
 from capacityd.node.kubeconfig import PLUGIN_TIMEOUT, Kubeconfig
 from capacityd.node.kubelet_kubeconfig import find_kubelet_kubeconfig
-from capacityd.node.proxy import proxy_headers
+
+if TYPE_CHECKING:
+    from capacityd.node.client import Client
 
 _MAX_EVENT_MESSAGE = 1024
 """The limit of events.k8s.io in characters. Events of v1 have no limit, but clients may read them through this API."""
@@ -31,15 +36,19 @@ class ApiNode:
         kubeconfig: str | None,
         node_name: str | None,
         machine: Machine,
-        cache: CredentialsCache,
+        cache: CredentialsCache | None = None,
     ) -> None:
-        """kubeconfig, node_name: None for the default. cache: also receives what the requests find out."""
+        """Reads no file, and sends no request.
+
+        kubeconfig: the path; None for the first of the kubelet's usual paths that exists. node_name: None to determine
+        the name from the credentials or the host name. cache: what an earlier pass learned about the credentials; None
+        if there was no earlier pass. It also receives what this pass learns.
+        """
         self._kubeconfig = kubeconfig
         self._configured_name = node_name
         self._machine = machine
-        self._cache = cache
+        self._cache = cache or CredentialsCache()
         self._client: Client | None = None
-        self._identity: Identity | None = None
 
     def identify(self) -> str | None:
         """Returns the Node's name; None if only the host name suggests a name. Raises NodeError.
@@ -52,16 +61,20 @@ class ApiNode:
     def read(self) -> NodeState:
         """Reads the Node. Raises NodeError, in particular NodeUnauthorized if the Node is another machine's."""
         client, identity = self._open()
+        parse = partial(named_node, name=identity.node)
         with self._forgetting_identity():
-            state = client.read_node(identity.node)
+            state = client.request(Call("get", "nodes"), _path(identity), parse)
             require_own_machine(identity, state, self._machine)
         return state
 
     def write(self, patch: Patch) -> NodeState:
         """Patches the Node. Raises NodeError, in particular NodeConflict if the Node has changed since it was read."""
+        require_guard(patch)
         client, identity = self._open()
+        path = f"{_path(identity)}/status?fieldManager=capacityd"
+        parse = partial(named_node, name=identity.node, uid=patch.uid)
         with self._forgetting_identity():
-            return client.patch_node_status(identity.node, patch)
+            return client.request(Call("patch", "nodes/status"), path, parse, body=patch_document(patch))
 
     def report(self, event: Event, state: NodeState) -> None:
         """Creates an Event about the Node. Raises NodeError."""
@@ -70,6 +83,7 @@ class ApiNode:
         body = {
             "apiVersion": "v1",
             "kind": "Event",
+            # Events about Nodes belong in the namespace `default`.
             "metadata": {"generateName": f"{state.name}.", "namespace": "default"},
             "involvedObject": {"apiVersion": "v1", "kind": "Node", "name": state.name, "uid": state.uid},
             "type": event.type,
@@ -83,7 +97,7 @@ class ApiNode:
             "lastTimestamp": now,
             "count": 1,
         }
-        client.create_event(state.name, body)
+        client.request(Call("create", "events"), "/api/v1/namespaces/default/events", lambda _: None, body=body)
 
     @contextmanager
     def _forgetting_identity(self) -> Iterator[None]:
@@ -101,57 +115,45 @@ class ApiNode:
         """Returns the client and the identity. Only the first call reads the credentials."""
         if self._client is None:
             self._client = self._open_client()
-        if self._identity is None:
-            self._identity = self._identify(self._client)
-            self._cache.target = _watch_target(self._client.access, self._identity.node)
-        return self._client, self._identity
+        if self._cache.identity is None:
+            self._cache.identity = self._identify(self._client)
+        identity = self._cache.identity
+        self._client.access.node = identity.node
+        self._cache.target = self._client.access
+        return self._client, identity
 
     def _open_client(self) -> Client:
         """Reads the credentials. Adds their files to the cache, even if the credentials can't be used."""
         files = CredentialFiles(self._kubeconfig or find_kubelet_kubeconfig(), own_trust())
         try:
-            return Client(Kubeconfig(files).access(PLUGIN_TIMEOUT))
+            access = Kubeconfig(files).access(PLUGIN_TIMEOUT)
+            from capacityd.node.client import Client  # the import of the library takes longer than a request
+
+            return Client(access)
         finally:
             self._cache.files = files.paths()
 
     def _identify(self, client: Client) -> Identity:
-        """Determines the identity. Returns the last pass's identity if its basis has not changed.
-
-        If the API server does not allow a SelfSubjectReview, the configuration must name the Node.
-        """
-        access, configured, hostname = client.access, self._configured_name, self._machine.hostname
-        last = self._cache.identity
-        if last and last.basis == basis_of(access, configured, hostname):
-            return last
-        self._cache.identity = None
-        if access.impersonated:
-            # No review is needed: the API server checks at each request whether we may act as this user.
-            return identify(access, access.impersonated, "", configured, hostname)
-        try:
-            user, bound_node = client.review_self()
-        except NodeForbidden as e:
-            if configured:
-                return identify(access, "", "", configured, hostname)
-            # Just after its start, the API server does not know the default rights yet.
-            raise NodeUnreachable(
-                "the API server does not allow a SelfSubjectReview (HTTP 403), as for a moment after its start; if "
-                "this lasts, set node_name"
-            ) from e
-        self._cache.identity = identify(access, user, bound_node, configured, hostname)
-        return self._cache.identity
+        """Determines the identity, by a SelfSubjectReview if necessary."""
+        user, bound_node = client.access.impersonated or "", ""
+        # To impersonate needs no review: the API server checks at each request whether we may act as this user.
+        if not user:
+            group, resource = "authentication.k8s.io/v1", "selfsubjectreviews"
+            body = {"apiVersion": group, "kind": "SelfSubjectReview"}
+            try:
+                user, bound_node = client.request(
+                    Call("create", resource), f"/apis/{group}/{resource}", reviewed_user, body=body
+                )
+            except NodeForbidden as e:
+                # Just after its start, the API server does not know the default rights yet.
+                if not self._configured_name:
+                    raise NodeUnreachable(
+                        "the API server does not allow a SelfSubjectReview (HTTP 403), as for a moment after its "
+                        "start; if this lasts, set node_name"
+                    ) from e
+        return identify(client.access, user, bound_node, self._configured_name, self._machine.hostname)
 
 
-def _watch_target(access: ClusterAccess, node: str) -> WatchTarget:
-    return WatchTarget(
-        access.api_server,
-        server=access.server,
-        node=node,
-        headers=access.headers,
-        authority=access.authority,
-        verify=access.verify,
-        server_name=access.server_name,
-        certificate=access.certificate,
-        key=access.key,
-        proxy=access.proxy,
-        proxy_headers=proxy_headers(access.proxy),
-    )
+def _path(identity: Identity) -> str:
+    """The Node's path in the API."""
+    return f"/api/v1/nodes/{quote(identity.node, safe='')}"

@@ -1,104 +1,60 @@
-"""Sends requests to an API server through the `kubernetes` library (versions 12 to 37).
+"""Sends requests to an API server with the connections of the `kubernetes` library (versions 12 to 37).
 
-All requests go through the library's RESTClientObject, whose connections connection.py wraps. The library's API classes
-are not used, because they import 700 models.
+The library's own functions for requests are not used. They import 700 models, read responses of any size, and raise
+other exceptions in each version.
 """
 
 from __future__ import annotations
 
 import json
+import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, TypeVar
-from urllib.parse import quote, urlencode
 
+import urllib3
+from kubernetes.client import ApiClient, Configuration
+
+from capacityd import __version__
+from capacityd.model.cluster_access import ClusterAccess
 from capacityd.model.errors import CapacitydError, NodeUnreachable
-from capacityd.model.modules import import_failure
-from capacityd.model.node import NodeState, Patch
-from capacityd.node.cluster_access import ClusterAccess
-from capacityd.node.connection import USER_AGENT, HttpError, Pool
 from capacityd.node.documents.fields import InvalidDocument
-from capacityd.node.documents.node import named_node, reviewed_user
-from capacityd.node.documents.patch import patch_document, require_guard
-from capacityd.node.errors import Call, from_http_status
-from capacityd.node.proxy import proxy_headers
-from capacityd.node.transport_errors import from_transport_error
+from capacityd.node.errors import Call, from_http_status, from_transport_error, is_by_another_authority
+from capacityd.node.tls import tls_contexts
 
 T = TypeVar("T")
 
-_TIMEOUTS = (5.0, 12.0)
-"""Seconds to connect, and seconds to wait for each part of a response. The name resolution and the whole response may
-take longer. The service ends a worker that takes too long."""
-_PATCH_TIMEOUTS = (5.0, 30.0)
-"""The same timeouts for a PATCH. The API server responds only after all admission webhooks have answered or timed out.
-By default, each webhook has 10 s. Mutating webhooks are called one after the other."""
+_METHODS = {"get": "GET", "list": "GET", "create": "POST", "patch": "PATCH"}
+"""The verb in a role -> the method in HTTP."""
+_CONNECT_TIMEOUT = 5.0
+"""Seconds to connect. The name resolution may take longer."""
+_TIMEOUT = 12.0
+"""Seconds to wait for each part of a response. The service ends a worker that takes too long."""
+_PATCH_TIMEOUT = 30.0
+"""The same for a PATCH. The API server responds only after all admission webhooks have answered or timed out. By
+default, each webhook has 10 s. Mutating webhooks are called one after the other."""
 _MAX_RESPONSE_BYTES = 4 << 20
 """Enough for a Node. etcd stores Nodes of up to 1.5 MiB, in an encoding that is shorter than JSON."""
-_FIELD_MANAGER = "capacityd"
-_MERGE_PATCH = "application/strategic-merge-patch+json"
 
 
 class Client:
-    """Sends capacityd's requests. A request that fails raises a NodeError."""
+    """Sends requests to one API server. A request that fails raises a NodeError."""
 
     def __init__(self, access: ClusterAccess, max_response_bytes: int = _MAX_RESPONSE_BYTES) -> None:
+        """Raises NodeUnauthorized for an unusable certificate or key."""
         self.access = access
+        self._max_response_bytes = max_response_bytes
+        self._contexts = tls_contexts(access)  # those that are still to be tried
         with _no_library_error(access):
-            self._rest = _rest_client(access)
-            self._rest.pool_manager = Pool(self._rest.pool_manager, access, max_response_bytes)
+            self._pool = _connection_pool(access)
+            self._pool.connection_pool_kw["ssl_context"] = next(self._contexts)
+            weakref.finalize(self, self._pool.clear)  # urllib3 1.26 does not close its sockets
 
-    def read_node(self, name: str) -> NodeState:
-        """Reads a Node."""
-        call = Call(self.access, "get", "nodes", node=name)
-        return self._request(call, "GET", _node_path(name), partial(named_node, name=name))
-
-    def patch_node_status(self, name: str, patch: Patch) -> NodeState:
-        """Patches a Node and its status, and returns the patched Node."""
-        require_guard(patch)
-        call = Call(self.access, "patch", "nodes/status", node=name)
-        path = f"{_node_path(name)}/status?fieldManager={_FIELD_MANAGER}"
-        parse = partial(named_node, name=name, uid=patch.uid)
-        return self._request(call, "PATCH", path, parse, body=patch_document(patch))
-
-    def create_event(self, node: str, event: Mapping[str, object]) -> None:
-        """Creates an Event in the namespace `default`, where Events about Nodes belong."""
-        call = Call(self.access, "create", "events", node=node)
-        self._request(call, "POST", "/api/v1/namespaces/default/events", lambda _: None, body=event)
-
-    def review_self(self) -> tuple[str, str]:
-        """Sends a SelfSubjectReview. Returns the user's name, and the Node that the user's token is bound to, or "".
-
-        Raises NodeForbidden if the server does not allow the review, for example just after the server's start.
-        """
-        group, resource = "authentication.k8s.io/v1", "selfsubjectreviews"
-        body = {"apiVersion": group, "kind": "SelfSubjectReview"}
-        call = Call(self.access, "create", resource)
-        return self._request(call, "POST", f"/apis/{group}/{resource}", reviewed_user, body=body)
-
-    def get(
-        self,
-        resource: str,
-        path: str,
-        query: Mapping[str, str],
-        parse: Callable[[Any], T],
-        absent_on: Collection[int] = (),
-    ) -> T:
-        """Requests a list, and returns the result of parse().
-
-        resource: the resource's name in a role, for messages. query: the parameters of the URL. parse: converts the
-        response's JSON. absent_on: HTTP statuses that are not errors. For these, parse() gets None.
-        """
-        url = f"{path}?{urlencode(query)}" if query else path
-        return self._request(Call(self.access, "list", resource), "GET", url, parse, absent_on=absent_on)
-
-    def _request(  # noqa: PLR0913  # the parts of a request
+    def request(
         self,
         call: Call,
-        method: str,
         path: str,
         parse: Callable[[Any], T],
-        *,
         body: Mapping[str, object] | None = None,
         absent_on: Collection[int] = (),
     ) -> T:
@@ -107,20 +63,12 @@ class Client:
         path: the URL's path and query. parse: converts the response's JSON. body: the JSON to send, if any.
         absent_on: HTTP statuses that are not errors. For these, parse() gets None.
         """
-        headers = {"Accept": "application/json", "User-Agent": USER_AGENT, **self.access.headers}
-        if body is not None:
-            headers["Content-Type"] = _MERGE_PATCH if method == "PATCH" else "application/json"
-        timeouts = _PATCH_TIMEOUTS if method == "PATCH" else _TIMEOUTS
-        url = f"{self.access.server}{path}"
-        try:
-            with _no_library_error(self.access):
-                response = self._rest.request(method, url, headers=headers, body=body, _request_timeout=timeouts)
-                # From version 37 on, the library does not read the body by itself.
-                content = response.read() if response.data is None else response.data
-        except HttpError as e:
-            if e.status not in absent_on:
-                raise from_http_status(e, call) from None
-            content = b"null"  # parse() gets None
+        with _no_library_error(self.access):
+            status, headers, content = self._send(_METHODS[call.verb], f"{self.access.server}{path}", body)
+        if status in absent_on:
+            return parse(None)
+        if not 200 <= status <= 299:
+            raise from_http_status(status, content, call, self.access, headers.get("Retry-After", ""))
         try:
             return parse(json.loads(content))
         except InvalidDocument as e:
@@ -130,37 +78,77 @@ class Client:
         server = self.access.api_server
         raise NodeUnreachable(f"{server} sent a response that cannot be used ({call.verb} {call.resource}): {problem}")
 
+    def _send(self, method: str, url: str, body: Mapping[str, object] | None) -> tuple[int, Mapping[str, str], bytes]:
+        """Sends a request. Returns the status, the headers and the body of the response.
+
+        Raises urllib3's errors, and NodeUnreachable for a response that is incomplete or too large.
+        """
+        is_patch = method == "PATCH"
+        options: dict[str, Any] = {
+            "headers": {
+                "Accept": "application/json",
+                "Content-Type": "application/strategic-merge-patch+json" if is_patch else "application/json",
+                "User-Agent": f"capacityd/{__version__}",
+                **self.access.headers,
+            },
+            "body": None if body is None else json.dumps(body),
+            "timeout": urllib3.Timeout(connect=_CONNECT_TIMEOUT, read=_PATCH_TIMEOUT if is_patch else _TIMEOUT),
+            "retries": False,  # by default, urllib3 sends a request up to four times, and follows redirects
+            "preload_content": False,  # by default, urllib3 reads a response of any size
+        }
+        response = self._response(method, url, options)
+        try:
+            content = response.read(self._max_response_bytes + 1, decode_content=False)
+            if len(content) > self._max_response_bytes:
+                problem = f"sent a response of more than {self._max_response_bytes} bytes"
+                raise NodeUnreachable(f"{self.access.api_server} {problem}")
+            if response.length_remaining:  # without this check, urllib3 would reuse the dead connection
+                raise NodeUnreachable(f"{self.access.api_server} ended the connection, so its response is incomplete")
+            # The next request reuses the connection, because a TLS handshake costs more than a GET. urllib3 replaces a
+            # broken connection.
+            response.release_conn()
+        finally:
+            response.close()  # does nothing after release_conn()
+        return response.status, response.headers, content
+
+    def _response(self, method: str, url: str, options: Mapping[str, Any]) -> Any:
+        """Sends a request. Returns urllib3's response before its body is read."""
+        while True:
+            try:
+                return self._pool.request(method, url, **options)
+            except Exception as e:
+                # The request can be sent again: the TLS handshake failed, so no credentials were sent.
+                context = next(self._contexts, None) if is_by_another_authority(e) else None
+                if context is None:
+                    raise
+                self._pool.connection_pool_kw["ssl_context"] = context
+
 
 @contextmanager
 def _no_library_error(access: ClusterAccess) -> Iterator[None]:
     """Replaces every exception of a library with a NodeError."""
     try:
         yield
-    except (CapacitydError, HttpError):
+    except CapacitydError:
         raise
     except Exception as e:  # noqa: BLE001  # libraries also raise undocumented exceptions
         # "from None" keeps the library's message out of tracebacks, because it may contain a secret.
-        raise import_failure(e) or from_transport_error(e, access) from None
+        raise from_transport_error(e, access) from None
 
 
-def _node_path(name: str) -> str:
-    return f"/api/v1/nodes/{quote(name, safe='')}"
-
-
-def import_library() -> None:
-    """Imports the kubernetes library, which takes longer than a request."""
-    from kubernetes import client  # noqa: F401
-
-
-def _rest_client(access: ClusterAccess) -> Any:
-    """Returns a RESTClientObject of the library, whose interface is the same in all versions."""
-    from kubernetes import client
-
-    configuration = client.Configuration()
+def _connection_pool(access: ClusterAccess) -> Any:
+    """Returns urllib3's pool of connections, as the library prepares it."""
+    configuration = Configuration()
     configuration.host = access.server
     configuration.verify_ssl = access.verify
     # Also set without a proxy, because newer versions would otherwise take a proxy from environment variables.
     configuration.proxy = access.proxy
     configuration.no_proxy = ""
-    configuration.proxy_headers = proxy_headers(access.proxy)
-    return client.ApiClient(configuration).rest_client
+    configuration.proxy_headers = access.proxy_headers  # urllib3 does not take them from the URL
+    pool = ApiClient(configuration).rest_client.pool_manager
+    # Older versions of the library set certifi's authorities here, which would be trusted, too.
+    pool.connection_pool_kw["ca_certs"] = None
+    if not access.verify:
+        # The user has chosen insecure-skip-tls-verify, but urllib3 would warn at each request.
+        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+    return pool

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from dataclasses import replace
 
@@ -53,10 +52,6 @@ class CredentialFiles:
         """Returns the absolute paths of all requested files, including those that could not be read."""
         return tuple(map(os.path.abspath, self._contents))
 
-    def digest(self) -> str:
-        """Returns a hash of the paths and contents of all files that were read."""
-        return hashlib.sha256(repr(sorted(self._contents.items())).encode()).hexdigest()
-
     def resolve(self, path: str) -> str:
         """Returns a path in the kubeconfig as an absolute path. Relative paths begin in the kubeconfig's folder."""
         return os.path.join(os.path.dirname(os.path.abspath(self.kubeconfig)), path)
@@ -83,12 +78,10 @@ class CredentialFiles:
         except FileNotFoundError as e:
             question = "" if self.trust is None else ". Has the kubelet joined the cluster?"
             raise CredentialsMissing(f"{subject} does not exist{question}{sandbox_advice([path])}") from e
-        except PermissionError as e:
-            advice = "" if self.trust is None else f". {permission_advice(path)}"
-            raise NodeUnauthorized(f"{subject} cannot be read: permission denied{advice}") from e
         except (OSError, ValueError) as e:  # ValueError: a null character
             reason = e.strerror if isinstance(e, OSError) else "it is not a path"
-            raise NodeUnauthorized(f"{subject} cannot be read: {reason}") from e
+            advice = f". {permission_advice(path)}" if isinstance(e, PermissionError) and self.trust else ""
+            raise NodeUnauthorized(f"{subject} cannot be read: {reason}{advice}") from e
         if len(content) > _MAX_FILE_BYTES:
             raise NodeUnauthorized(f"{subject} is larger than {_MAX_FILE_BYTES} bytes")
         return content

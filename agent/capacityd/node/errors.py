@@ -1,10 +1,18 @@
-"""Turns a response with a status other than 2xx into a NodeError with advice."""
+"""Turns a failed request into a NodeError with advice.
+
+A request fails with an HTTP status other than 2xx, or with an exception of urllib3, ssl or socket.
+"""
 
 from __future__ import annotations
 
+import os
 import re
+import socket
+import ssl
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from capacityd.model.cluster_access import ClusterAccess
 from capacityd.model.errors import (
     NodeConflict,
     NodeError,
@@ -16,8 +24,6 @@ from capacityd.model.errors import (
 )
 from capacityd.model.quoting import length_text
 from capacityd.model.text import printable
-from capacityd.node.cluster_access import ClusterAccess
-from capacityd.node.connection import HttpError
 from capacityd.node.documents.status import Status, status_of
 from capacityd.node.identity import KUBELET_PREFIX
 from capacityd.node.kubelet_kubeconfig import credentials_advice
@@ -45,65 +51,94 @@ _NOT_READY = "is forbidden: not yet ready to handle request"
 Source: Dispatch in k8s.io/apiserver, pkg/admission/plugin/policy/generic/plugin.go."""
 
 
+# X509_V_ERR_* of OpenSSL's x509_vfy.h, for which ssl has no names.
+_BY_ANOTHER_AUTHORITY = (7, 20)  # CERT_SIGNATURE_FAILURE, UNABLE_TO_GET_ISSUER_CERT_LOCALLY
+_VALIDITY = (9, 10)  # CERT_NOT_YET_VALID, CERT_HAS_EXPIRED
+_NAME = (62, 64)  # HOSTNAME_MISMATCH, IP_ADDRESS_MISMATCH
+_CLIENT_CERTIFICATE_REJECTED = re.compile(".*_ALERT_.*(CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED).*")
+"""OpenSSL's names of the alerts about the client's certificate. With TLS 1.3, such an alert arrives only at the first
+read after the handshake."""
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """A request to the API server, as described in error messages."""
 
-    access: ClusterAccess
     verb: str
     """The verb's name in a role, e.g. "patch"."""
     resource: str
     """The resource's name in a role, e.g. "nodes/status"."""
-    node: str = ""
-    """The name of the Node; "" if the request is not about a single Node."""
-
-    @property
-    def is_write(self) -> bool:
-        """Whether the request writes the Node."""
-        return self.resource == "nodes/status"
 
 
-def from_http_status(error: HttpError, call: Call) -> NodeError:
-    """Turns a response with a status other than 2xx into a NodeError. The first row that applies decides:
+def from_http_status(code: int, body: bytes, call: Call, access: ClusterAccess, retry_after: str = "") -> NodeError:
+    """Turns a response with a status other than 2xx into a NodeError. The first condition that applies decides.
 
-    ==================  ===============================================  =========================================
-    HTTP status         if                                               error
-    ==================  ===============================================  =========================================
-    4xx                 an admission policy or webhook denied it         NodeRejected
-    403                 the API server is starting                       NodeUnreachable
-    410, 429, 5xx                                                        NodeUnreachable
-    401                                                                  NodeUnauthorized
-    any other           the response is no Status, or the code is < 400  NodeUnreachable: it is no API server
-    409                 the request was a write                          NodeConflict
-    403                 the request counted as anonymous                 NodeUnauthorized
-    403                 the denial is not about the content              NodeForbidden
-    404                 the Node does not exist                          NodeMissing
-    any other           (the content was denied)                         NodeRejected
-    ==================  ===============================================  =========================================
+    retry_after: the text of the header Retry-After.
     """
-    code, status = error.status, status_of(error.body)
-    text = status.message if status else ""
-    message = quotable(text, call.access.token)
-    if code < 500 and _BY_ADMISSION.search(text):
-        return _rejected(call, code, message)
-    is_starting = code == 403 and text.strip().endswith(_NOT_READY)
-    if is_starting or code in (410, 429) or code >= 500:
-        return _unavailable(call, error, message)
+    status = status_of(body)
+    if status is None and code < 500 and code not in (401, 429):
+        return NodeUnreachable(
+            f"the server in {access.kubeconfig} is not an API server (HTTP {code} for {call.verb} "
+            f"{call.resource}). Is its address right, or does a proxy or a firewall on the way refuse the request?"
+        )
+    status = status or Status()
+    message = quotable(status.message, access.token)
+    reason = quotable("; ".join(status.causes), access.token) or message
+    answer = f"{access.api_server} answered {call.verb} {call.resource} with HTTP {code}{_after_colon(reason)}"
+    if code < 500 and _BY_ADMISSION.search(status.message):
+        return NodeRejected(answer, reason=message)
+    if code in (410, 429) or code >= 500 or status.message.strip().endswith(_NOT_READY):
+        question = "Does an admission webhook not answer?" if code == 504 else "Does it start, or is it overloaded?"
+        return NodeUnreachable(f"{answer}. {question}", retry_after=_seconds(retry_after))
     if code == 401:
-        return _wrong_credentials(call.access)
-    if status is None or code < 400:
-        return _no_api_server(call, code)
-    reason = quotable("; ".join(status.causes), call.access.token) or message
-    if code == 409 and call.is_write:
-        text = f'Node "{call.node}" has changed since it was read (HTTP 409)'
-        return NodeConflict(text, reason=f"HTTP 409{_after_colon(reason)}")
-    if code == 403 and _user_in(status) == _ANONYMOUS:
-        return _not_recognised(call.access)
+        return NodeUnauthorized(f"{answer}. It rejected the credentials in the same file: {credentials_advice()}")
     if code == 403 and not _denies_content(call, status):
-        return _forbidden(call, status, message)
+        return _forbidden(call, status, access.impersonated, answer)
     if code == 404 and status.resource == "nodes":
-        return NodeMissing(call.access.api_server, node=call.node)
-    return _rejected(call, code, reason)
+        return NodeMissing(access.api_server, node=access.node)
+    if code == 409 and call.verb == "patch":
+        changed = f'Node "{access.node}" has changed since it was read (HTTP 409)'
+        return NodeConflict(changed, reason=f"HTTP 409{_after_colon(reason)}")
+    return NodeRejected(answer, reason=reason)
+
+
+def _seconds(retry_after: str) -> float:
+    """The seconds in a header Retry-After; 0.0 for any other text. An API server sends no dates."""
+    is_number = retry_after.isascii() and retry_after.isdigit() and len(retry_after) < 10
+    return float(retry_after) if is_number else 0.0
+
+
+def _user_in(status: Status) -> str:
+    """The user in an authorizer's message; "" if the message is not from an authorizer."""
+    match = _BY_AUTHORIZER.search(status.message)
+    return match[1] if match else ""
+
+
+def _denies_content(call: Call, status: Status) -> bool:
+    """Whether a 403 denies the content of the request, and not the right to send it."""
+    sends_content = call.resource in ("nodes/status", "events")
+    return sends_content and not _user_in(status) and not _OTHER_NODE.search(status.message)
+
+
+def _forbidden(call: Call, status: Status, impersonated: str | None, answer: str) -> NodeUnauthorized:
+    """The error for an identity that lacks the right to send the request. answer: the start of the message."""
+    user = _user_in(status)
+    if user == _ANONYMOUS:  # wrong credentials would cause a 401
+        return NodeUnauthorized(
+            f"{answer}. The request arrived without credentials. Has its user a token or a client certificate? Does a "
+            "proxy or a load balancer on the way end TLS, and so remove the client certificate?"
+        )
+    namespace = ' in the namespace "default"' if call.resource == "events" else ""
+    advice = f'The identity needs a role with the verb "{call.verb}" on "{call.resource}"{namespace}'
+    if impersonated and "impersonate" in status.message:
+        advice = (
+            f'The kubeconfig lets the identity act as "{impersonated}" (as). This needs Kubernetes 1.36 or later, the '
+            "roles in identity-own-node.yaml, and a token that is bound to this Node. With an older Kubernetes, use "
+            'identity.yaml, and remove "as"'
+        )
+    elif user.startswith(KUBELET_PREFIX) or _OTHER_NODE.search(status.message):
+        advice = "A kubelet's identity has access to its own Node only"
+    return NodeForbidden(f"{answer}. {advice}")
 
 
 def quotable(text: str, token: str | None) -> str:
@@ -117,82 +152,72 @@ def quotable(text: str, token: str | None) -> str:
     return text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}…"
 
 
-def _user_in(status: Status) -> str:
-    """The user in an authorizer's message; "" if the message is not from an authorizer."""
-    match = _BY_AUTHORIZER.search(status.message)
-    return match[1] if match else ""
-
-
-def _denies_content(call: Call, status: Status) -> bool:
-    """Whether a 403 denies the content of the request, and not the right to send it."""
-    sends_content = call.is_write or call.resource == "events"
-    return sends_content and not _user_in(status) and not _OTHER_NODE.search(status.message)
-
-
-def _rejected(call: Call, code: int, why: str) -> NodeRejected:
-    """The error for a request whose content was denied. why: the API server's reason; "" if unknown."""
-    message = f"{call.access.api_server} refused to {call.verb} {call.resource} (HTTP {code})"
-    return NodeRejected(f"{message}{_after_colon(why)}", reason=why)
-
-
-def _unavailable(call: Call, error: HttpError, why: str) -> NodeUnreachable:
-    message = f"{call.access.api_server} is unavailable (HTTP {error.status}){_after_colon(why)}"
-    if error.status >= 500 and call.is_write:
-        message += ". Until a write succeeds, the Node's condition may be out of date"
-        if error.status == 504:
-            message += ". Does an admission webhook not answer?"
-    # An API server sends seconds, never a date.
-    seconds = re.fullmatch(r"\s*([0-9]{1,9})\s*", error.retry_after, re.ASCII)
-    return NodeUnreachable(message, retry_after=float(seconds[1]) if seconds else 0.0)
-
-
-def _wrong_credentials(access: ClusterAccess) -> NodeUnauthorized:
-    # "The same file" is the kubeconfig that api_server names.
-    message = f"{access.api_server} rejected the credentials in the same file (HTTP 401)"
-    return NodeUnauthorized(f"{message}: {credentials_advice(access)}")
-
-
-def _not_recognised(access: ClusterAccess) -> NodeUnauthorized:
-    """The error for a request that arrived without credentials. For wrong credentials, the response is HTTP 401."""
-    return NodeUnauthorized(
-        f"{access.api_server} treated the request as {_ANONYMOUS} (HTTP 403). Has its user a token or a client "
-        "certificate? Does a proxy or a load balancer on the way end TLS, and so remove the client certificate?"
-    )
-
-
-def _forbidden(call: Call, status: Status, message: str) -> NodeForbidden:
-    user = quotable(_user_in(status), call.access.token)
-    who = f'the identity "{user}"' if user else f"the identity in {call.access.kubeconfig}"
-    node = f'Node "{call.node}"' if call.node else "nodes"
-    what = {"nodes": node, "nodes/status": f"nodes/status of {node}"}.get(call.resource, call.resource)
-    return NodeForbidden(
-        f"{who} may not {call.verb} {what} (HTTP 403): {_rights_advice(call, status)}. The API server's message: "
-        f"{message}"
-    )
-
-
-def _rights_advice(call: Call, status: Status) -> str:
-    """How to get the right to send the request, or why that is impossible."""
-    impersonated, user = call.access.impersonated, _user_in(status)
-    if impersonated and "impersonate" in status.message:
-        return (
-            f'the kubeconfig lets it act as "{impersonated}" (as). This needs Kubernetes 1.36 or later, the '
-            "roles in identity-own-node.yaml, and a token that is bound to this Node. With an older Kubernetes, use "
-            'identity.yaml, and remove "as"'
-        )
-    is_other_kubelet = user.startswith(KUBELET_PREFIX) and user != f"{KUBELET_PREFIX}{call.node}"
-    if is_other_kubelet or _OTHER_NODE.search(status.message):
-        return "a kubelet's identity has access to its own Node only"
-    namespace = ' in the namespace "default"' if call.resource == "events" else ""
-    return f'it needs a role with the verb "{call.verb}" on "{call.resource}"{namespace}'
-
-
-def _no_api_server(call: Call, code: int) -> NodeUnreachable:
-    return NodeUnreachable(
-        f"the server in {call.access.kubeconfig} is not an API server (HTTP {code} for {call.verb} {call.resource}). "
-        "Is its address right, or does a proxy or a firewall on the way refuse the request?"
-    )
-
-
 def _after_colon(text: str) -> str:
     return f": {text}" if text else ""
+
+
+def from_transport_error(error: BaseException, access: ClusterAccess) -> NodeError:
+    """Turns an exception of urllib3, ssl or socket into a NodeError that names the cause."""
+    from urllib3.exceptions import ProxyError
+
+    *_, cause = _causes(error)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return NodeUnauthorized(f"{access.api_server} presented a certificate {_why_not_trusted(cause, access)}")
+    reason = _reason(cause)
+    if _CLIENT_CERTIFICATE_REJECTED.fullmatch(reason):
+        return NodeUnauthorized(
+            f"{access.api_server} rejected the client certificate ({reason}): {credentials_advice()}"
+        )
+    peer = access.api_server
+    if any(isinstance(e, ProxyError) for e in _causes(error)):
+        peer = f"the proxy in {access.kubeconfig} (proxy-url)"
+    return NodeUnreachable(
+        f"{peer} cannot be reached, or its response is incomplete ({reason}). Is it running or overloaded? Is its "
+        "address right, with https or http?"
+    )
+
+
+def is_by_another_authority(error: BaseException) -> bool:
+    """Whether the server's certificate was signed by another authority than the one that OpenSSL has tried."""
+    *_, cause = _causes(error)
+    return isinstance(cause, ssl.SSLCertVerificationError) and cause.verify_code in _BY_ANOTHER_AUTHORITY
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yields the exception, its cause, the cause of the cause, and so on. The last one is not urllib3's."""
+    cause: BaseException | None = error
+    while cause:
+        yield cause
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+
+
+def _why_not_trusted(error: ssl.SSLCertVerificationError, access: ClusterAccess) -> str:
+    """Why the server's certificate was rejected, as the end of a sentence about the certificate."""
+    if error.verify_code in _NAME:  # OpenSSL's text is not shown, because it quotes the name in the certificate
+        return "for other names, or without subjectAltName. Is its address right?"
+    if error.verify_code in _VALIDITY:
+        advice = "Is this machine's clock right?"
+    elif access.authority is None:
+        advice = "The file names no certificate-authority; add the cluster's"
+    else:
+        advice = "Is the certificate-authority in the same file that of this cluster?"
+    return f"that cannot be trusted ({error.verify_message}). {advice}"
+
+
+def _reason(error: BaseException) -> str:
+    """The name of an error by OpenSSL, the resolver or the kernel; otherwise the name of the exception's type.
+
+    Other texts are not shown, because they may quote the server's.
+    """
+    if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+        return "it ended the TLS handshake"
+    if isinstance(error, ssl.SSLError):  # its errno is not one of the kernel's
+        name = str(error.reason or "")
+        return name if re.fullmatch(r"\w+", name, re.ASCII) else type(error).__name__
+    if isinstance(error, socket.gaierror):
+        return f"its name cannot be resolved: {error.strerror}"
+    if isinstance(error, TimeoutError):
+        return "timed out"
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno)
+    return type(error).__name__

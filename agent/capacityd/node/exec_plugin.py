@@ -10,118 +10,123 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from typing import Any
 
 from capacityd.linux.program import OutputTooLargeError, ProgramTimeoutError, run_program
-from capacityd.linux.program_start import why_not_started
 from capacityd.linux.sandbox import sandbox_advice
-from capacityd.linux.trust import Trust, flaw_of, flaw_of_command, trust_in
+from capacityd.linux.trust import flaw_of, flaw_of_command, trust_in
 from capacityd.model.errors import NodeUnauthorized, NodeUnreachable
 from capacityd.model.text import printable
-from capacityd.node.credential_files import not_trusted
-from capacityd.node.documents.exec_credential import Credential, exec_credential
-from capacityd.node.documents.fields import InvalidDocument
+from capacityd.node.credential_files import CredentialFiles, not_trusted
+from capacityd.node.documents.fields import InvalidDocument, JsonObject, object_at, objects_at, text_at, texts_at
 
 _MAX_OUTPUT_BYTES = 1 << 20
 _SEE_OUTPUT = "Its output is not shown, because it may contain secrets. To see the output, run the plugin by hand"
-_VERSIONS = tuple(f"client.authentication.k8s.io/{version}" for version in ("v1", "v1beta1"))
+_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 
 
-@dataclass(frozen=True, slots=True)
-class ExecPlugin:
-    """An exec plugin of a kubeconfig."""
+def run_plugin(
+    plugin: JsonObject, cluster: JsonObject, files: CredentialFiles, timeout: float | None
+) -> tuple[str | None, str | None, str | None]:
+    """Runs an exec plugin. Returns a token, a client certificate and the certificate's key; None for a missing part.
 
-    kubeconfig: str
-    version: str
-    """The apiVersion of the ExecCredentials that the plugin reads and prints."""
-    command: str
-    """A path, or a name to look up in PATH."""
-    arguments: tuple[str, ...]
-    variables: Mapping[str, str] = field(repr=False)
-    """The environment variables that the kubeconfig adds for the plugin."""
-    cluster: Mapping[str, object] | None
-    """The information about the cluster for the plugin; None without provideClusterInfo in the kubeconfig."""
-    on_terminal: bool
-    """Whether the plugin may ask the user, for example for a code. If so, the plugin's standard error is shown."""
+    plugin: the entry `exec` of a user in the kubeconfig. cluster: what the plugin may ask for about the cluster. files:
+    the kubeconfig, and who may be able to change the plugin. timeout: in seconds. None only checks the plugin.
 
-
-def credential_of(plugin: ExecPlugin, trust: Trust | None, timeout: float | None) -> Credential:
-    """Runs the plugin, and returns the credentials that the plugin prints.
-
-    trust: who may be able to change the plugin. None is for an operator's plugin, which is run unless other users can
-    change the kubeconfig. timeout: in seconds. None only checks the plugin, and returns empty credentials.
-
-    Raises NodeUnreachable if the plugin fails or takes too long, because the network may be the cause. Raises
-    NodeUnauthorized for all other errors.
+    Raises InvalidDocument if the entry is invalid. Raises NodeUnreachable if the plugin fails or takes too long,
+    because the network may be the cause. Raises NodeUnauthorized for all other errors.
     """
-    if plugin.version not in _VERSIONS:
-        raise NodeUnauthorized(
-            f"the exec plugin in {printable(plugin.kubeconfig)} has an unsupported apiVersion; supported are "
-            f"{' and '.join(_VERSIONS)}"
-        )
-    environment = {**os.environ, **plugin.variables, "KUBERNETES_EXEC_INFO": _request(plugin)}
-    program = _trusted_program(plugin, environment.get("PATH"), trust)
+    subject = f"the exec plugin in {printable(files.kubeconfig)}"
+    version = text_at(plugin, "apiVersion")
+    if version not in _VERSIONS:
+        raise NodeUnauthorized(f"{subject} has an unsupported apiVersion; supported are {' and '.join(_VERSIONS)}")
+    mode = text_at(plugin, "interactiveMode")
+    has_terminal = sys.stdin.isatty() and sys.stderr.isatty()
+    is_operators = files.trust is None  # the service has nobody to ask
+    may_ask = is_operators and has_terminal and mode != "Never"
+    if mode == "Always" and not may_ask:
+        raise NodeUnauthorized(f"{subject} needs a terminal (interactiveMode: Always)")
+    spec: dict[str, Any] = {"interactive": may_ask}
+    if plugin.get("provideClusterInfo") is True:
+        spec["cluster"] = cluster
+    environment = _environment(plugin, {"apiVersion": version, "kind": "ExecCredential", "spec": spec})
+    command = text_at(plugin, "command") or ""
+    if "/" in command:
+        command = files.resolve(command)
+    arguments = texts_at(plugin, "args")
+    program = shutil.which(command, path=environment.get("PATH"))
+    _require_trusted(program or command, arguments, files)
     if timeout is None:
-        return Credential(token=None, certificate=None, key=None)
+        return None, None, None
     if program is None:  # the command is not shown, because it may be a secret
-        why = f"the exec plugin in {printable(plugin.kubeconfig)} is not installed or not executable"
-        raise NodeUnauthorized(f"{why}{sandbox_advice([plugin.command])}")
-    name = f"the exec plugin {printable(program)}"
-    output = _output(name, [program, *plugin.arguments], environment, timeout=timeout, on_terminal=plugin.on_terminal)
+        raise NodeUnauthorized(f"{subject} is not installed or not executable{sandbox_advice([command])}")
+    output = _output_of([os.path.abspath(program), *arguments], environment, timeout, on_terminal=may_ask)
     try:
-        return exec_credential(output, plugin.version)
+        return _credentials_in(output, version)
     except InvalidDocument as e:
-        raise NodeUnauthorized(f"{name} {e}") from e
+        raise NodeUnauthorized(f"the output of {subject} cannot be used: {e}") from e
 
 
-def _trusted_program(plugin: ExecPlugin, search_path: str | None, trust: Trust | None) -> str | None:
-    """The path of the program; None if it is not installed or not executable. Raises CredentialsNotTrusted."""
-    found = shutil.which(plugin.command, path=search_path)
-    if trust is None:
-        flaw = flaw_of(plugin.kubeconfig, trust_in(plugin.kubeconfig))
-    elif found or "/" in plugin.command:
+def _environment(plugin: JsonObject, request: JsonObject) -> dict[str, str]:
+    """The plugin's environment variables. request: the ExecCredential that the plugin receives."""
+    environment = dict(os.environ)
+    for variable in objects_at(plugin, "env"):
+        name = text_at(variable, "name") or ""
+        environment[name] = text_at(variable, "value") or ""
+    environment["KUBERNETES_EXEC_INFO"] = json.dumps(request, default=str)  # a date, which only YAML has, becomes text
+    return environment
+
+
+def _require_trusted(program: str, arguments: Sequence[str], files: CredentialFiles) -> None:
+    """Raises CredentialsNotTrusted if another user could change the plugin.
+
+    An operator's plugin is run unless other users can change the kubeconfig.
+    """
+    flaw = None
+    if files.trust is None:
+        flaw = flaw_of(files.kubeconfig, trust_in(files.kubeconfig))
+    elif "/" in program:
         # The path of a missing program is checked, too, because an untrusted user may be able to create the program.
-        flaw = flaw_of_command([os.path.abspath(found or plugin.command), *plugin.arguments], trust)
-    else:
-        flaw = None
+        flaw = flaw_of_command([os.path.abspath(program), *arguments], files.trust)
     if flaw:
-        raise not_trusted(f"the exec plugin named in {printable(plugin.kubeconfig)}", flaw)
-    return os.path.abspath(found) if found else None
+        raise not_trusted(f"the exec plugin named in {printable(files.kubeconfig)}", flaw)
 
 
-def _output(
-    name: str, command: Sequence[str], environment: Mapping[str, str], *, timeout: float, on_terminal: bool
-) -> bytes:
-    """Runs the program, and returns its output. name: for messages. Raises NodeUnauthorized and NodeUnreachable."""
+def _output_of(command: Sequence[str], environment: Mapping[str, str], timeout: float, *, on_terminal: bool) -> bytes:
+    """Runs a plugin, and returns its output. on_terminal: whether it may ask the user. Raises NodeUnreachable."""
+    advice = _SEE_OUTPUT
     try:
-        status, output, _ = run_program(
-            command,
-            timeout=timeout,
-            environment=environment,
-            max_output=_MAX_OUTPUT_BYTES,
-            on_terminal=on_terminal,
-        )
-    except ProgramTimeoutError:
-        raise NodeUnreachable(f"{name} did not end within {timeout:g} s") from None
-    except OutputTooLargeError:
-        raise NodeUnauthorized(f"{name} printed more than {_MAX_OUTPUT_BYTES} bytes") from None
-    except (OSError, ValueError, subprocess.SubprocessError) as e:
-        code = e.errno if isinstance(e, OSError) else None
-        reason = why_not_started(command[0], code) or (os.strerror(code) if code else type(e).__name__)
-        raise NodeUnauthorized(f"{name} could not be started: {reason}") from e
-    if status != 0:
+        status, output, _ = run_program(command, timeout, environment, _MAX_OUTPUT_BYTES, on_terminal=on_terminal)
+        if status == 0:
+            return output
         # A negative status is the number of the signal that killed the program.
         failure = f"was killed by signal {-status}" if status < 0 else f"failed (exit status {status})"
-        advice = sandbox_advice(command, program_failed=True)
-        raise NodeUnreachable(f"{name} {failure}. {_SEE_OUTPUT}{advice}")
-    return output
+        advice += sandbox_advice(command, program_failed=True)
+    except ProgramTimeoutError:
+        failure = f"did not end within {timeout:g} s"
+    except OutputTooLargeError:
+        failure = f"printed more than {_MAX_OUTPUT_BYTES} bytes"
+    except (OSError, ValueError, subprocess.SubprocessError) as e:
+        failure = f"could not be started ({getattr(e, 'strerror', None) or type(e).__name__})"
+    raise NodeUnreachable(f"the exec plugin {printable(command[0])} {failure}. {advice}")
 
 
-def _request(plugin: ExecPlugin) -> str:
-    """The ExecCredential that the plugin receives, as JSON."""
-    spec: dict[str, object] = {"interactive": plugin.on_terminal}
-    if plugin.cluster is not None:
-        spec["cluster"] = plugin.cluster
-    request = {"apiVersion": plugin.version, "kind": "ExecCredential", "spec": spec}
-    return json.dumps(request, default=str)  # values that only YAML has are sent as text
+def _credentials_in(output: bytes, version: str) -> tuple[str | None, str | None, str | None]:
+    """The token, the certificate and the key in an ExecCredential of this apiVersion. Raises InvalidDocument."""
+    try:
+        document = json.loads(output)
+    except (ValueError, RecursionError) as e:
+        raise InvalidDocument("it is not JSON") from e
+    if not isinstance(document, dict) or document.get("kind") != "ExecCredential":
+        raise InvalidDocument("it is not an ExecCredential")
+    if document.get("apiVersion") != version:
+        raise InvalidDocument(f"its apiVersion is not {version}")
+    status = object_at(document, "status")
+    token = text_at(status, "token")
+    certificate = text_at(status, "clientCertificateData")
+    key = text_at(status, "clientKeyData")
+    if not token and not (certificate and key):
+        raise InvalidDocument("it contains neither a token nor a certificate with its key")
+    return token, certificate, key

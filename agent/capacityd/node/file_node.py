@@ -17,7 +17,6 @@ from capacityd.node.documents.node import node_state
 from capacityd.node.documents.patch import patched
 
 _STANDARD_INPUT = "-"
-_REMEDY = "save a Node with `kubectl get node NAME -o json`"
 
 
 def read_json(path: str) -> Any:
@@ -32,7 +31,7 @@ def read_json(path: str) -> Any:
             raise NodeFileUnusable(f"{shown(path)} is empty: did the command fail that should have written it?")
         return json.loads(content)
     except OSError as e:
-        raise NodeFileUnusable(f"{shown(path)} cannot be read: {_reason(e)}") from e
+        raise NodeFileUnusable(f"{shown(path)} cannot be read: {e.strerror}") from e
     except (ValueError, RecursionError) as e:
         reason = printable(str(e)) if isinstance(e, json.JSONDecodeError) else "not text, or nested too deeply"
         raise NodeFileUnusable(f"{shown(path)} is not JSON ({reason})") from e
@@ -58,7 +57,7 @@ class FileNode:
 
     def read(self) -> NodeState:
         """Reads the Node. Raises NodeFileUnusable if the file cannot be read, or does not contain the Node."""
-        return self._load()[1]
+        return self._state_of(self._document())
 
     def write(self, patch: Patch) -> NodeState:
         """Atomically replaces the file with the patched Node, and returns the patched Node.
@@ -68,43 +67,42 @@ class FileNode:
         """
         if self._path == _STANDARD_INPUT:
             raise UsageError("a Node on standard input cannot be written; use a file")
-        document, before = self._load()
+        document = self._document()
+        before = self._state_of(document)
         if (before.uid, before.resource_version) != (patch.uid, patch.resource_version):
             raise NodeConflict(f"{shown(self._path)} has changed since it was read")
         document = patched(document, patch)
-        # The target of a symbolic link is replaced, not the link.
-        path = os.path.realpath(self._path)
+        text = json.dumps(document, indent=4, ensure_ascii=False) + "\n"
+        content = text.encode("utf-8", "surrogatepass")  # JSON may contain lone surrogates
+        path = os.path.realpath(self._path)  # the target of a symbolic link is replaced, not the link
         try:
-            text = json.dumps(document, indent=4, ensure_ascii=False) + "\n"
-            content = text.encode("utf-8", "surrogatepass")  # JSON may contain lone surrogates
             mode = stat.S_IMODE(os.stat(path).st_mode)
             replace_file(path, content, mode=mode)
-        except (OSError, RecursionError) as e:
-            raise NodeError(f"{shown(self._path)} cannot be written: {_reason(e)}") from e
+        except OSError as e:
+            raise NodeError(f"{shown(self._path)} cannot be written: {e.strerror}") from e
         return node_state(document)
 
     def report(self, event: Event, state: NodeState) -> None:
         """Does nothing, because a file has no Events."""
 
-    def _load(self) -> tuple[Any, NodeState]:
-        """The JSON of the Node, and its state. Raises NodeFileUnusable."""
+    def _document(self) -> Any:
+        """The JSON in the file. Raises NodeFileUnusable."""
+        if self._path != _STANDARD_INPUT:
+            return read_json(self._path)
+        if self._input is None:
+            self._input = read_json(_STANDARD_INPUT)
+        return self._input
+
+    def _state_of(self, document: Any) -> NodeState:
+        """The Node in the document. Raises NodeFileUnusable if it is not the Node."""
         try:
-            document = read_json(self._path) if self._input is None else self._input
             state = node_state(document)
-        except NodeFileUnusable as e:
-            raise NodeFileUnusable(f"{e}; {_REMEDY}") from e
         except InvalidDocument as e:
-            raise NodeFileUnusable(f"{shown(self._path)}: {e}; {_REMEDY}") from e
+            remedy = "save a Node with `kubectl get node NAME -o json`"
+            raise NodeFileUnusable(f"{shown(self._path)}: {e}; {remedy}") from e
         if self._node_name not in (None, state.name):
             raise NodeFileUnusable(
                 f'{shown(self._path)}: it is the Node "{state.name}", but node_name is "{self._node_name}": save that '
                 f"Node, or use --node-name={state.name}"
             )
-        if self._path == _STANDARD_INPUT:
-            self._input = document
-        return document, state
-
-
-def _reason(error: Exception) -> str:
-    """The operating system's text for an OSError; for any other exception, the exception's type."""
-    return error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
+        return state

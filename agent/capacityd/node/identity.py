@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import ssl
 from uuid import UUID
 
+from capacityd.model.cluster_access import ClusterAccess
 from capacityd.model.errors import NodeUnauthorized
 from capacityd.model.node import NodeState
 from capacityd.model.text import printable
 from capacityd.node import Identity, Machine
-from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.tls import CERTIFICATE
 
 KUBELET_PREFIX = "system:node:"
 """A kubelet's user name is this prefix and the name of its Node."""
+_KUBELET_IN_DER = re.compile(rb"(.)" + KUBELET_PREFIX.encode(), re.DOTALL)
+"""The start of a kubelet's common name in a certificate, and the byte before it.
+
+In DER, this byte is the length of the common name, because the name has at most 64 characters (X.690, 8.1.3)."""
 
 
 def identify(access: ClusterAccess, user: str, bound_node: str, configured: str | None, hostname: str) -> Identity:
@@ -28,8 +33,7 @@ def identify(access: ClusterAccess, user: str, bound_node: str, configured: str 
     configured: node_name in the configuration, if set. Raises NodeUnauthorized if the configuration and the credentials
     name different Nodes.
     """
-    is_kubelet = user.startswith(KUBELET_PREFIX)
-    reported = user.removeprefix(KUBELET_PREFIX) if is_kubelet else bound_node
+    reported = _node_of_user(user) or bound_node
     if reported and configured and reported != configured:
         raise NodeUnauthorized(
             f'node_name is "{printable(configured)}", but the credentials belong to Node "{reported}". '
@@ -40,23 +44,22 @@ def identify(access: ClusterAccess, user: str, bound_node: str, configured: str 
         node=reported or configured or hostname.strip().lower(),
         is_certain=bool(reported or configured),
         # A kubeconfig that impersonates a kubelet may be a copy from another machine, for example in an image.
-        is_own_node=is_kubelet and reported != "" and not access.impersonated,
-        basis=basis_of(access, configured, hostname),
+        is_own_node=_node_of_user(user) != "" and not access.impersonated,
     )
-
-
-def basis_of(access: ClusterAccess, configured: str | None, hostname: str) -> str:
-    """Returns a text that changes if the credentials' files, the configured name or the host name change."""
-    return repr((access.digest, configured, hostname))
 
 
 def node_of(access: ClusterAccess) -> str:
     """The Node that the credentials name, without a request to the API server; "" if they name none."""
-    if user := access.impersonated:
-        return user.removeprefix(KUBELET_PREFIX) if user.startswith(KUBELET_PREFIX) else ""
+    if access.impersonated:
+        return _node_of_user(access.impersonated)
     if access.token:
         return _node_of_token(access.token)
     return _node_of_certificate(access.certificate or "")
+
+
+def _node_of_user(user: str) -> str:
+    """The Node of a kubelet's user name; "" for any other user."""
+    return user.removeprefix(KUBELET_PREFIX) if user.startswith(KUBELET_PREFIX) else ""
 
 
 def _node_of_token(token: str) -> str:
@@ -66,32 +69,23 @@ def _node_of_token(token: str) -> str:
     """
     try:
         _, payload, _ = token.split(".")
-        claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        claims = json.loads(base64.urlsafe_b64decode(payload + "=="))  # surplus padding is ignored
         return str(claims["kubernetes.io"]["node"]["name"])
     except (ValueError, KeyError, TypeError):
         return ""
 
 
 def _node_of_certificate(certificate: str) -> str:
-    """The Node's name in a kubelet's client certificate; "" for any other certificate.
-
-    certificate: PEM, which may also contain the key.
-    """
-    found = CERTIFICATE.search(certificate)
-    if found is None:
-        return ""
+    """The Node's name in a kubelet's client certificate; "" for any other certificate. certificate: PEM."""
     try:
-        der = ssl.PEM_cert_to_DER_cert(found[0])
-    except ValueError:
+        der = ssl.PEM_cert_to_DER_cert(CERTIFICATE.findall(certificate)[0])
+    except (ValueError, IndexError):
         return ""
-    # In DER, the byte before the common name is the name's length, because the name has at most 64 characters (X.690,
-    # 8.1.3).
-    start = der.find(KUBELET_PREFIX.encode())
-    if start < 1:
+    start = _KUBELET_IN_DER.search(der)
+    if start is None:
         return ""
-    length = der[start - 1]
-    user = der[start : start + length].decode(errors="replace")
-    return user.removeprefix(KUBELET_PREFIX)
+    length = start[1][0]
+    return _node_of_user(der[start.end(1) : start.end(1) + length].decode(errors="replace"))
 
 
 def require_own_machine(identity: Identity, state: NodeState, machine: Machine) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from capacityd.model.errors import CredentialsMissing, NodeUnauthorized
-from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.credential_files import permission_advice
 
 KUBECONFIG_PATHS = (
@@ -24,20 +23,19 @@ _RENEWED_CERTIFICATE = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 """The file in which a kubelet keeps its renewed certificate and key."""
 
 
-def credentials_advice(access: ClusterAccess) -> str:
+def credentials_advice() -> str:
     """Advice for credentials that the API server rejects.
 
     The kubeconfig that kubeadm writes may contain a certificate that expires after a year. The kubelet writes its
     renewed certificate to another file (github.com/kubernetes/kubeadm/issues/1317).
     """
-    is_of_kubelet = access.kubeconfig in KUBECONFIG_PATHS
-    uses_other_certificate = access.certificate and _RENEWED_CERTIFICATE not in access.files
-    if is_of_kubelet and uses_other_certificate and os.path.exists(_RENEWED_CERTIFICATE):
-        return (
-            f"the kubelet uses the certificate in {_RENEWED_CERTIFICATE}: name this file there as client-certificate "
-            "and client-key"
+    advice = "are they expired, revoked, or of another cluster? Does kubectl work with the same kubeconfig?"
+    if os.path.exists(_RENEWED_CERTIFICATE):
+        advice += (
+            f" The kubelet's newest certificate is in {_RENEWED_CERTIFICATE}: its kubeconfig should name this file as "
+            "client-certificate and client-key"
         )
-    return "are they expired, revoked, or of another cluster? Does kubectl work with the same kubeconfig?"
+    return advice
 
 
 def find_kubelet_kubeconfig() -> str:
@@ -46,20 +44,17 @@ def find_kubelet_kubeconfig() -> str:
     Raises CredentialsMissing if no such file exists, and NodeUnauthorized if a kubeconfig may exist in a folder that
     this process cannot read.
     """
-    denied = []
+    denied = ""
     for path in KUBECONFIG_PATHS:
         try:
             os.stat(path)
             return path
         except PermissionError:
-            denied.append(path)
+            denied = path
         except OSError:  # the file does not exist
             continue
     if denied:
-        raise NodeUnauthorized(
-            f"cannot look for the kubelet's kubeconfig in {', '.join(denied)}: permission denied. "
-            f"{permission_advice(denied[0])}"
-        )
+        raise NodeUnauthorized(f"cannot look for {denied}: permission denied. {permission_advice(denied)}")
     raise CredentialsMissing(
         f"no kubelet's kubeconfig found in {', '.join(KUBECONFIG_PATHS)}. Has this machine joined a cluster? If the "
         "kubeconfig is elsewhere, give its path with --kubeconfig, or as kubeconfig in [kubernetes]"

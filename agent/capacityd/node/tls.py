@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from capacityd.linux.tls import set_client_certificate, set_trust
+from capacityd.model.cluster_access import ClusterAccess
 from capacityd.model.errors import NodeUnauthorized
-from capacityd.node.cluster_access import ClusterAccess
 
 CERTIFICATE = re.compile("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 """A certificate in a PEM text. The text may contain several certificates and a key."""
@@ -30,16 +30,15 @@ class _Context(ssl.SSLContext):
 
 
 def tls_contexts(access: ClusterAccess) -> Iterator[ssl.SSLContext]:
-    """Yields the contexts to try for a server: one with all authorities and, if there are several, one for each.
+    """Yields the contexts to try for a server: one with all authorities, and then one for each authority.
 
     While a cluster replaces its authority, the old and the new authority may have the same name. EKS trusts both for
     weeks. Go tries both authorities. OpenSSL tries only one authority, unless the certificates have key identifiers.
     Raises NodeUnauthorized if a certificate is unusable.
     """
     yield tls_context(access, access.authority)
-    authorities = CERTIFICATE.findall(access.authority or "")
-    if len(authorities) > 1:
-        yield from (tls_context(access, authority) for authority in authorities)
+    for authority in CERTIFICATE.findall(access.authority or ""):
+        yield tls_context(access, authority)
 
 
 def tls_context(access: ClusterAccess, authority: str | None) -> ssl.SSLContext:
@@ -59,12 +58,8 @@ def tls_context(access: ClusterAccess, authority: str | None) -> ssl.SSLContext:
             set_client_certificate(context, access.certificate, access.key)
         except (ssl.SSLError, ValueError) as e:
             raise NodeUnauthorized(
-                f"the client certificate in {access.kubeconfig} cannot be used: {_why_unusable(access.key)}"
+                f"the client certificate in {access.kubeconfig} cannot be used: the certificate or its key is damaged, "
+                "they do not belong together, or the key is encrypted with a password; `openssl pkey -in KEY -out "
+                "NEW_KEY` writes the key without a password"
             ) from e
     return context
-
-
-def _why_unusable(key: str) -> str:
-    if "ENCRYPTED" in key:  # in the first line of PKCS #8, in the header Proc-Type of older formats
-        return "its key is encrypted with a password; `openssl pkey -in KEY -out NEW_KEY` writes it without one"
-    return "the certificate or its key is damaged, or they do not belong together"

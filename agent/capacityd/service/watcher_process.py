@@ -52,7 +52,7 @@ class WatcherProcess:
     def watch(self, target: str) -> NotWatched | None:
         """Starts the watcher, unless it already watches this target. Returns the error if it could not be started.
 
-        target: a WatchTarget as JSON.
+        target: a ClusterAccess as JSON.
         """
         if self._process is not None:
             if self._target_hash == hash(target):

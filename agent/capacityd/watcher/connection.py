@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 
 from capacityd import __version__
 from capacityd.linux.tls import set_client_certificate, set_trust
-from capacityd.model.watch_target import WatchTarget
+from capacityd.model.cluster_access import ClusterAccess
 
 _TIMEOUT = 10.0
 """Seconds for connecting to one of the server's addresses, of which some may be dead, and for each read of the TLS
@@ -41,7 +41,7 @@ class WatchFailure(Exception):
 class Connection:
     """An open watch. The constructor raises WatchFailure if it cannot open the watch. context: None without TLS."""
 
-    def __init__(self, target: WatchTarget, context: ssl.SSLContext | None) -> None:
+    def __init__(self, target: ClusterAccess, context: ssl.SSLContext | None) -> None:
         self._lines: deque[bytes] = deque()
         self._unfinished_line = b""  # the start of a line whose end has not arrived yet
         server = urlsplit(target.server)
@@ -113,7 +113,7 @@ class _Http(http.client.HTTPConnection):
             self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._server_name)
 
 
-def context_of(target: WatchTarget) -> ssl.SSLContext:
+def context_of(target: ClusterAccess) -> ssl.SSLContext:
     """The TLS context for all connections to this server. Each context takes 3.7 MiB. Raises WatchFailure."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:

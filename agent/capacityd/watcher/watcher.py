@@ -19,10 +19,10 @@ import ssl
 import time
 from urllib.parse import urlsplit
 
+from capacityd.model.cluster_access import ClusterAccess
 from capacityd.model.fingerprint import fingerprint
 from capacityd.model.pace import LEAST_SHARE, pause
 from capacityd.model.reasons import RetryCause
-from capacityd.model.watch_target import WatchTarget
 from capacityd.watcher.connection import Connection, WatchFailure, context_of, refusal
 
 LONG_CONNECTION = 5.0
@@ -36,7 +36,7 @@ _NO_NODE = ""  # the fingerprint of a Node that does not exist
 class Watcher:
     """Watches the target's Node as long as the process lives. Times come from time.monotonic()."""
 
-    def __init__(self, target: WatchTarget) -> None:
+    def __init__(self, target: ClusterAccess) -> None:
         self._target = target
         self._context: ssl.SSLContext | None = None
         self._first_event_at: float | None = None

@@ -38,10 +38,8 @@ def main(arguments: list[str]) -> None:
 def _prepare() -> None:
     """Imports what a pass needs. Ignores errors, because the pass reports them."""
     with suppress(Exception):
-        from capacityd.node import import_client
+        from capacityd.node import api_node, client  # noqa: F401
         from capacityd.worker import reconcile_job  # noqa: F401
-
-        import_client()
 
 
 def _exit(status: int) -> NoReturn:

@@ -33,8 +33,9 @@ from capacityd.worker.pass_state import PassStatus
 from capacityd.worker.runtime_files import CheckedConfig
 from capacityd.worker.selection import host_of, node_of
 
-_RESETS_LIMITS = frozenset({PassReason.CONFIG, PassReason.START})
-"""Reasons for a pass that ignores earlier writes and denials: a person has asked for it, or credentials are new."""
+_NEW_CONFIGURATION = frozenset({PassReason.CONFIG, PassReason.START})
+"""Reasons for a pass that ignores earlier writes and denials, and identifies the Node anew: a person has asked for the
+pass, or credentials are new."""
 
 _ONLY_READS = frozenset({PassReason.DEVICES, PassReason.FILE, PassReason.KERNEL})
 """Reasons after which only readings can have changed. A pass with only these reasons sends nothing if no reading has
@@ -65,7 +66,8 @@ class PassJob:
         if is_first_pass and settings.start_jitter:
             self._start_later(random.uniform(0.0, settings.start_jitter))  # noqa: S311  # jitter is no secret
             return
-        cache = CredentialsCache(self._last.identity)
+        is_new = not reasons.isdisjoint(_NEW_CONFIGURATION)
+        cache = CredentialsCache(None if is_new else self._last.identity)
         end = Pass(
             self.open_node(cache),
             read_machine=self._read_machine,
@@ -74,7 +76,7 @@ class PassJob:
             memory=self._last.reconcile,
             writes=not settings.observe,
             may_send_nothing=self._request.node_unchanged and reasons <= _ONLY_READS,
-            resets_limits=not reasons.isdisjoint(_RESETS_LIMITS),
+            resets_limits=is_new,
         ).run()
         self._finish(end, cache)
 

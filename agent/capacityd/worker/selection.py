@@ -6,7 +6,8 @@ from capacityd.host.live import LiveHost
 from capacityd.model.host import Host, machine_id, system_uuid
 from capacityd.model.node import Node
 from capacityd.model.options import Selection
-from capacityd.node import CredentialsCache, Machine, open_node, open_node_file
+from capacityd.node import CredentialsCache, Machine
+from capacityd.node.file_node import FileNode
 from capacityd.schema.config import Config
 
 
@@ -31,9 +32,11 @@ def node_of(selection: Selection, config: Config, host: Host, cache: Credentials
     """
     node_name = node_name_of(selection, config)
     if selection.node_file is not None:
-        return open_node_file(selection.node_file, node_name)
+        return FileNode(selection.node_file, node_name)
+    from capacityd.node.api_node import ApiNode  # a command without requests needs no library
+
     is_recording = selection.machine is not None
     required_id = None if is_recording else machine_id(host)  # None accepts any machine's Node
     machine = Machine(host.hostname(), required_id, system_uuid(host) if required_id else "")
     kubeconfig = selection.kubeconfig or config.settings.kubeconfig
-    return open_node(kubeconfig, node_name, machine, cache)
+    return ApiNode(kubeconfig, node_name, machine, cache)

@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 from urllib.request import getproxies_environment, proxy_bypass
 
 from capacityd.model.errors import NodeUnauthorized
-from capacityd.node.proxy import proxy_problem
+from capacityd.node.kubeconfig import proxy_problem
 
 
 def proxy_from_environment(server: str) -> str | None:

@@ -6,11 +6,13 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
+from urllib.parse import urlencode
 
+from capacityd.model.cluster_access import ClusterAccess
 from capacityd.model.errors import NodeForbidden, NodeUnreachable
 from capacityd.node.client import Client
-from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.documents.fields import JsonObject
+from capacityd.node.errors import Call
 from kubectl_capacityd.cluster.documents.lists import device_classes_by_resource, list_page
 from kubectl_capacityd.cluster.documents.node_summary import summarize
 from kubectl_capacityd.cluster.documents.pod_requests import node_and_requests, sum_requests
@@ -67,8 +69,9 @@ def _device_classes(client: Client) -> Mapping[str, tuple[str, ...]]:
             items, _ = list_page(document, "DeviceClassList", parse_item=dict)
         return device_classes_by_resource(items)
 
+    call = Call("list", "deviceclasses")
     path = "/apis/resource.k8s.io/v1/deviceclasses"
-    return _with_retries(partial(client.get, "deviceclasses", path, {}, parse=parse, absent_on=_API_MISSING_OR_DENIED))
+    return _with_retries(partial(client.request, call, path, parse, absent_on=_API_MISSING_OR_DENIED))
 
 
 def _read_list(
@@ -80,8 +83,8 @@ def _read_list(
     token = ""  # names the next page
     while True:
         page_query = {**query, "continue": token} if token else query
-        request = partial(client.get, resource, f"/api/v1/{resource}", page_query, parse)
-        page, next_token = _with_retries(request)
+        path = f"/api/v1/{resource}?{urlencode(page_query)}"
+        page, next_token = _with_retries(partial(client.request, Call("list", resource), path, parse))
         items += page
         if not next_token:
             return items

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 
+from capacityd.model.cluster_access import ClusterAccess
 from capacityd.model.errors import CredentialsMissing, UsageError
 from capacityd.model.text import printable
-from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.credential_files import CredentialFiles
 from capacityd.node.kubeconfig import Kubeconfig
 from kubectl_capacityd.cluster.environment_proxy import proxy_from_environment
@@ -38,9 +37,10 @@ def load_operators(kubeconfig: str | None, context: str | None = None) -> Cluste
         context = next((file.current_context for file in files.values() if file.current_context), None)
     # If no file has a current context, or no file contains the context, the first file raises the error.
     first, *_ = files.values()
-    chosen = next((file for file in files.values() if context in file.context_names()), first)
+    chosen = next((file for file in files.values() if context in file.contexts), first)
     access = chosen.access(_PLUGIN_TIMEOUT, context)
-    return replace(access, proxy=access.proxy or proxy_from_environment(access.server))
+    access.proxy = access.proxy or proxy_from_environment(access.server)
+    return access
 
 
 def context_names(kubeconfig: str | None) -> list[str]:
@@ -49,7 +49,7 @@ def context_names(kubeconfig: str | None) -> list[str]:
 
 
 def _names_in(files: dict[str, Kubeconfig]) -> list[str]:
-    return sorted({name for file in files.values() for name in file.context_names()})
+    return sorted({name for file in files.values() for name in file.contexts})
 
 
 def _read(kubeconfig: str | None) -> dict[str, Kubeconfig]:

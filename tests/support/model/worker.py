@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from capacityd import node
+from capacityd.model.cluster_access import ClusterAccess
 from capacityd.model.errors import NodeUnreachable
 from capacityd.model.messages import CheckResult, JobRequest, Message, ServiceConfig
 from capacityd.model.options import Selection
@@ -19,8 +20,6 @@ from capacityd.model.reading import Reading
 from capacityd.node import CredentialsCache
 from capacityd.node.api_node import ApiNode
 from capacityd.node.client import Client
-from capacityd.node.cluster_access import ClusterAccess
-from capacityd.node.connection import HttpError
 from capacityd.node.errors import Call, from_http_status
 from capacityd.schema.config import Config
 from capacityd.worker.journal import JournalEntry
@@ -135,16 +134,15 @@ class ModelClient(Client):
         self.access = ACCESS
         self._server, self._machine = server, machine
 
-    def _request(
+    def request(
         self,
         call: Call,
-        method: str,
         path: str,
         parse: Callable[[Any], T],
-        *,
         body: Mapping[str, object] | None = None,
         absent_on: Collection[int] = (),
     ) -> T:
+        method = {"get": "GET", "create": "POST", "patch": "PATCH"}[call.verb]
         content_type = STRATEGIC if method == "PATCH" else "application/json"
         try:
             answer = self._server.request(method, path.partition("?")[0], content_type, body)
@@ -152,7 +150,7 @@ class ModelClient(Client):
             raise NodeUnreachable("nobody responds") from None
         self._machine.pass_kill_point()
         if answer.status >= 300:
-            raise from_http_status(HttpError(answer.status, answer.body, answer.headers.get("Retry-After", "")), call)
+            raise from_http_status(answer.status, answer.body, call, ACCESS, answer.headers.get("Retry-After", ""))
         return parse(json.loads(answer.body))
 
 

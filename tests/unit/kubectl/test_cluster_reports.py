@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from capacityd.model.cluster_access import ClusterAccess
 from capacityd.model.errors import NodeMissing, NodeUnauthorized
 from capacityd.node import kubelet_kubeconfig
-from capacityd.node.cluster_access import ClusterAccess
-from capacityd.node.connection import HttpError
 from capacityd.node.errors import Call, from_http_status
 from capacityd.node.kubeconfig import load
 from capacityd.node.tls import tls_context
@@ -31,25 +30,16 @@ from tests.unit.node.test_credentials import config, credential, plugin, written
 from tests.unit.worker.test_metrics import CONFIG, STATUS
 
 
-@pytest.mark.parametrize(
-    ("kubeconfig", "files", "exists", "named"),
-    [
-        ("/etc/kubernetes/kubelet.conf", (), True, True),
-        ("/etc/kubernetes/kubelet.conf", (), False, False),
-        ("/etc/kubernetes/kubelet.conf", ("pem",), True, False),
-        ("/root/.kube/config", (), True, False),
-    ],
-)
-def test_the_kubelets_renewed_certificate_is_named_if_the_kubeconfig_lacks_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kubeconfig: str, files: tuple[str, ...], exists: bool, named: bool
+def test_the_kubelets_renewed_certificate_is_named_if_it_exists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kubelet itself uses the renewed one, even if its kubeconfig contains the expired first one."""
     pem = tmp_path / "kubelet-client-current.pem"
-    if exists:
-        pem.touch()
     monkeypatch.setattr(kubelet_kubeconfig, "_RENEWED_CERTIFICATE", str(pem))
-    access = ClusterAccess(kubeconfig, "https://192.0.2.1", certificate="x", files=tuple(str(pem) for _ in files))
-    assert (f"the kubelet uses the certificate in {pem}" in kubelet_kubeconfig.credentials_advice(access)) is named
+    for exists in (False, True):
+        advice = kubelet_kubeconfig.credentials_advice()
+        assert (f"The kubelet's newest certificate is in {pem}" in advice) is exists
+        pem.touch()
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
@@ -110,7 +100,7 @@ def test_null_is_the_same_as_nothing(tmp_path: Path) -> None:
 
 def test_a_missing_node_has_advice_about_a_new_name() -> None:
     body = json.dumps({"kind": "Status", "details": {"kind": "nodes"}}).encode()
-    error = from_http_status(HttpError(404, body), Call(ClusterAccess("k", "https://192.0.2.1"), "get", "nodes", "n1"))
+    error = from_http_status(404, body, Call("get", "nodes"), ClusterAccess("k", "https://192.0.2.1"))
     assert isinstance(error, NodeMissing)
     for advice in (
         "uses another name (--hostname-override), set --node-name",

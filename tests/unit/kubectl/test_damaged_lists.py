@@ -46,10 +46,10 @@ def test_fleet_names_the_file_or_counts(tmp_path_factory: pytest.TempPathFactory
 @pytest.mark.parametrize(
     ("index", "path", "message"),
     [
-        (0, ("metadata", "labels"), 'Node "n1": labels is not a JSON object'),
+        (0, ("metadata", "labels"), 'Node "n1": labels is not an object'),
         (0, ("metadata", "labels", LABEL), f'Node "n1": {LABEL} is not text'),
-        (0, ("status", "conditions"), 'Node "n1": conditions is not a list of JSON objects'),
-        (1, ("spec", "containers"), 'Pod "default/p1": containers is not a list of JSON objects'),
+        (0, ("status", "conditions"), 'Node "n1": conditions is not a list of objects'),
+        (1, ("spec", "containers"), 'Pod "default/p1": containers is not a list of objects'),
         (1, ("metadata",), None),
         (2, ("spec", "extendedResourceName"), 'DeviceClass "usb": extendedResourceName is not text'),
     ],

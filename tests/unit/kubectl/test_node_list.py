@@ -167,12 +167,12 @@ FORBIDDEN = 'nodes is forbidden: User "jane" cannot list resource "nodes"'
 @pytest.mark.parametrize(
     ("sent", "error", "message"),
     [
-        (failure(403, FORBIDDEN), NodeForbidden, 'identity "jane" may not list nodes .* the verb "list" on "nodes"'),
+        (failure(403, FORBIDDEN), NodeForbidden, 'User "jane" cannot list .* the verb "list" on "nodes"'),
         (answer(200, {"kind": "Node"}), NodeUnreachable, "is not a NodeList"),
-        (answer(200, {"kind": "NodeList", "items": 7}), NodeUnreachable, "items is not a list of JSON objects"),
+        (answer(200, {"kind": "NodeList", "items": 7}), NodeUnreachable, "items is not a list of objects"),
         (answer(200, {"kind": "NodeList", "metadata": {"continue": 7}}), NodeUnreachable, "continue is not text"),
         (page(NODE, token="again"), NodeUnreachable, "repeats a page"),
-        (page({**NODE, "spec": 7}), NodeUnreachable, 'API server .* Node "n1": spec is not a JSON object'),
+        (page({**NODE, "spec": 7}), NodeUnreachable, 'API server .* Node "n1": spec is not an object'),
         (page({"metadata": {"name": "n7", "labels": 7}}), NodeUnreachable, 'Node "n7": labels is not'),
     ],
 )

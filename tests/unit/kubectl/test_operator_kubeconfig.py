@@ -48,7 +48,7 @@ def test_in_a_list_of_files_the_first_with_a_context_counts(tmp_path: Path, monk
     first = written(tmp_path, config(user={"token": "1"}) | {"current-context": "elsewhere"}, "first")
     second = written(tmp_path, config(user={"token": "2"}), "second")
     other = config(user={"token": "3"}) | {"current-context": "", "contexts": config()["contexts"]}
-    other["contexts"] = [{"name": "elsewhere", "context": {"cluster": "k", "user": "u"}}, 7]
+    other["contexts"] = [{"name": "elsewhere", "context": {"cluster": "k", "user": "u"}}]
     third = written(tmp_path, other, "third")
     missing = str(tmp_path / "missing")
     for files, token in (
@@ -89,7 +89,7 @@ def test_an_empty_file_in_a_list_is_one_without_entries(
         assert load_operators(None).token == "1"
     for variable in (empty, f"{empty}{os.pathsep}{empty}"):
         monkeypatch.setenv("KUBECONFIG", variable)
-        with pytest.raises(NodeUnauthorized, match=r"empty is empty: create it anew"):
+        with pytest.raises(NodeUnauthorized, match=r"empty contains no current-context: is it complete"):
             load_operators(None)
 
 

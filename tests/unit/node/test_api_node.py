@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,9 @@ import pytest
 
 from capacityd import __version__
 from capacityd.model.errors import NodeError, NodeUnreachable
-from capacityd.model.node import CONDITION, Condition, Event, Node, Patch
-from capacityd.node import Machine, client, open_node
+from capacityd.model.node import CONDITION, Condition, Event, Patch
+from capacityd.node import Machine, client
+from capacityd.node.api_node import ApiNode
 from capacityd.node.documents.node import node_state
 from tests.support.nodes import UID, node
 from tests.support.server import SILENCE, Request, Script, Server, answer, failure, review, serve
@@ -25,27 +26,20 @@ from tests.unit.node.test_credentials import config, written
 ME = review("system:node:n1")
 NODE = answer(200, node(capacity={"cpu": "4"}))
 PATCH = Patch(UID, "7", capacity={"example.com/x": 4, "example.com/y": None})
-EVENT = Event("Normal", "CapacityChanged", "x")
-
-Open = Callable[..., "AbstractContextManager[tuple[Server, Node]]"]
-
-
-@pytest.fixture
-def opened(tmp_path: Path) -> Open:
-    """A function that starts a server with a script of responses, and opens the Node on it with secret-token."""
-
-    @contextmanager
-    def opened(script: Script) -> Iterator[tuple[Server, Node]]:
-        with serve(script) as server:
-            path = tmp_path / "kubelet.conf"
-            configure(path, server.url, "secret-token")
-            yield server, open_node(str(path), None, Machine("host", None))
-
-    return opened
 
 
 def configure(path: Path, server: str, token: str) -> None:
+    """Writes a kubeconfig."""
     written(path.parent, config({"server": server}, {"token": token}), path.name)
+
+
+@contextmanager
+def opened(folder: Path, script: Script) -> Iterator[tuple[Server, ApiNode]]:
+    """Starts a server with a script of responses, and opens the Node on it with secret-token."""
+    with serve(script) as server:
+        path = folder / "kubelet.conf"
+        configure(path, server.url, "secret-token")
+        yield server, ApiNode(str(path), None, Machine("host", None))
 
 
 def script(
@@ -68,50 +62,44 @@ def respond(request: Request) -> bytes:
     return ME if request.method == "POST" else NODE
 
 
-STATE = node_state(node())
-USES: list[Callable[[Node], object]] = [
-    lambda opened: opened.read(),
-    lambda opened: opened.write(PATCH),
-    lambda opened: opened.report(EVENT, STATE),
-]
-"""One call for each kind of request that a Node sends."""
+def make_all_requests(api_node: ApiNode) -> None:
+    """Sends each kind of request: a review, a GET, a PATCH and an Event."""
+    api_node.read()
+    api_node.write(PATCH)
+    api_node.report(Event("Normal", "CapacityChanged", "x"), node_state(node()))
 
 
-def make_all_calls(api_node: Node) -> None:
-    for use in USES:
-        use(api_node)
-
-
-def test_each_call_sends_its_request(opened: Open) -> None:
-    with opened(script(event=answer(201, {"kind": "Event"}))) as (server, api_node):
+def test_each_call_sends_its_request(tmp_path: Path) -> None:
+    with opened(tmp_path, script(event=answer(201, {"kind": "Event"}))) as (server, api_node):
         assert api_node.identify() == "n1"
-        state = api_node.read()
-        assert state.capacity == {"cpu": "4"}
+        assert api_node.read().capacity == {"cpu": "4"}
         condition = Condition("True", "Published", "fine", heartbeat=1.0, transition="2026-01-02T03:04:05Z")
         numbers = {"example.com/x": 4, "example.com/y": None}
-        changes: dict[str, Any] = {
-            "capacity": numbers,
-            "allocatable": numbers,
-            "labels": {"x": 4, "z": None},
-        }
-        changes |= {"annotations": {"a": "b", "c": None}, "removes_conditions": True, "condition": condition}
-        assert api_node.write(Patch(UID, "7", **changes)) == state
-        api_node.report(EVENT, state)
-    assert [(r.method, r.path) for r in server.received] == [
-        ("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews"),
-        ("GET", "/api/v1/nodes/n1"),
-        ("PATCH", "/api/v1/nodes/n1/status?fieldManager=capacityd"),
-        ("POST", "/api/v1/namespaces/default/events"),
-    ]
+        patch = Patch(
+            UID,
+            "7",
+            capacity=numbers,
+            allocatable=numbers,
+            labels={"x": 4, "z": None},
+            annotations={"a": "b", "c": None},
+            removes_conditions=True,
+            condition=condition,
+        )
+        assert api_node.write(patch) == api_node.read()
+        make_all_requests(api_node)
+    review_, read, sent_patch, *_, short_patch, event = server.received
+    assert (review_.method, review_.path) == ("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews")
+    assert (read.method, read.path) == ("GET", "/api/v1/nodes/n1")
+    assert (sent_patch.method, sent_patch.path) == ("PATCH", "/api/v1/nodes/n1/status?fieldManager=capacityd")
+    assert (event.method, event.path) == ("POST", "/api/v1/namespaces/default/events")
     for request in server.received:
         assert request.headers["authorization"] == "Bearer secret-token"
         assert request.headers["user-agent"] == f"capacityd/{__version__}"
-    patch = server.received[2]
-    assert patch.headers["content-type"] == "application/strategic-merge-patch+json"
-    texts = {"example.com/x": "4", "example.com/y": None}
+    assert sent_patch.headers["content-type"] == "application/strategic-merge-patch+json"
     stamp = {"lastHeartbeatTime": "1970-01-01T00:00:01Z", "lastTransitionTime": "2026-01-02T03:04:05Z"}
     published = {"type": CONDITION, "status": "True", "reason": "Published", "message": "fine", **stamp}
-    assert json.loads(patch.body) == {
+    texts = {"example.com/x": "4", "example.com/y": None}
+    assert json.loads(sent_patch.body) == {
         "metadata": {
             "uid": UID,
             "resourceVersion": "7",
@@ -124,11 +112,15 @@ def test_each_call_sends_its_request(opened: Open) -> None:
             "conditions": [{"$patch": "delete", "type": CONDITION}, published],
         },
     }
-    event = json.loads(server.received[3].body)
-    assert event["involvedObject"] == {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": state.uid}
-    assert (event["source"], event["type"]) == ({"component": "capacityd", "host": "n1"}, "Normal")
-    assert event["reportingInstance"] == "n1", "the component alone is the same on every Node"
-    assert (event["reason"], event["message"], event["reportingComponent"]) == ("CapacityChanged", "x", "capacityd")
+    assert json.loads(short_patch.body) == {
+        "metadata": {"uid": UID, "resourceVersion": "7"},
+        "status": {"capacity": texts},
+    }
+    document = json.loads(event.body)
+    assert document["involvedObject"] == {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": UID}
+    assert (document["source"], document["type"]) == ({"component": "capacityd", "host": "n1"}, "Normal")
+    assert document["reportingInstance"] == "n1", "the component alone is the same on every Node"
+    assert (document["reason"], document["message"]) == ("CapacityChanged", "x")
 
 
 def about(**metadata: object) -> bytes:
@@ -137,96 +129,96 @@ def about(**metadata: object) -> bytes:
     return answer(200, document | {"metadata": {**document["metadata"], **metadata}})
 
 
-GARBAGE = b"\x16\x03 this is not HTTP \x00\r\n\r\n"
-HALF = NODE[: len(NODE) // 2]
 LATER = failure(503, "slow down", headers="Retry-After: 1\r\n")
-UNUSABLE = [  # a response (None: the connection is closed without one), and a part of the error
-    (None, "closed the connection before"),
-    (b"", "closed the connection"),
-    (GARBAGE, "response is incomplete"),
-    (HALF, ""),
-    (b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{"a"', ""),
-    (b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 200 + b"\r\n", ""),
-    (answer(200), "it is not JSON"),
-    (answer(200, b"\xff\xfe"), ""),
-    (answer(200, b"\x1f\x8b", "Content-Encoding: gzip\r\n"), ""),
-    (b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * (5 << 20), "more than 4194304 bytes"),
-    (answer(302, headers="Location: http://192.0.2.1/\r\n"), "not an API server"),
-    (answer(502, b"<html>"), "is unavailable (HTTP 502)"),
-    (LATER, "slow down"),
+REQUESTS = ("who", "read", "patch", "event")  # in the order in which make_all_requests() sends them
+BROKEN: list[tuple[str, bytes | None, str]] = [  # a request, its response (None: a reset), and a part of the error
+    *((request, None, "Connection reset by peer") for request in REQUESTS),
+    *((request, LATER, "slow down") for request in REQUESTS),
+    ("read", b"", "RemoteDisconnected"),
+    ("read", b"\x16\x03 this is not HTTP \x00\r\n\r\n", "BadStatusLine"),
+    ("read", NODE[: len(NODE) // 2], "incomplete"),
+    ("read", b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{"a"', "IncompleteRead"),
+    ("read", b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 200 + b"\r\n", "HTTPException"),
+    ("read", answer(200), "it is not JSON"),
+    ("read", answer(200, b"\xff\xfe"), "it is not JSON"),
+    ("read", answer(200, b"[" * 100_000), "it is not JSON"),
+    ("read", answer(200, b"\x1f\x8b", "Content-Encoding: gzip\r\n"), "it is not JSON"),
+    ("read", b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * (5 << 20), "more than 4194304 bytes"),
+    ("read", answer(302, headers="Location: http://192.0.2.1/\r\n"), "not an API server"),
+    ("who", answer(201, {"status": {"userInfo": {"username": 3}}}), "username is not text"),
+    ("who", answer(201, [1]), "it is not a JSON object"),
+    ("read", answer(200, {"kind": "Pod"}), "not a Node"),
+    ("patch", answer(200, {"kind": "Pod"}), "not a Node"),
+    ("read", about(name="n2"), "it is about another Node"),
+    ("patch", about(name="n2"), "it is about another Node"),
+    ("patch", about(uid="another"), "it is about another Node"),
+    ("read", about(uid=""), "is missing"),
+    ("read", about(uid=None), "is missing"),
+    ("read", about(resourceVersion=""), "is missing"),
+    ("read", about(resourceVersion=None), "is missing"),
+    ("read", about(resourceVersion="0"), "is missing"),
 ]
 
 
-@pytest.mark.parametrize(
-    ("request_", "raw", "message"),
-    [
-        *(("read", *unusable) for unusable in UNUSABLE),
-        *((request_, *unusable) for request_ in ("who", "patch", "event") for unusable in (UNUSABLE[0], UNUSABLE[-1])),
-        ("who", answer(201, {"status": {"userInfo": {"username": 3}}}), "username is not text"),
-        ("who", answer(201, [1]), "it is not a JSON object"),
-        *((request_, answer(200, {"kind": "Pod"}), "not a Node") for request_ in ("read", "patch")),
-        ("read", about(name="n2"), "it is about another Node"),
-        ("patch", about(name="n2"), "it is about another Node"),
-        ("patch", about(uid="another"), "it is about another Node"),
-        *(
-            ("read", about(**{guard: value}), "is missing")
-            for guard in ("uid", "resourceVersion")
-            for value in ("", None)
-        ),
-        ("read", about(resourceVersion="0"), "is missing"),
-    ],
-)
+@pytest.mark.parametrize(("request_", "raw", "message"), BROKEN)
 def test_a_broken_response_is_unreachable_and_requested_once(
-    opened: Open, request_: str, raw: bytes | None, message: str
+    tmp_path: Path, request_: str, raw: bytes | None, message: str
 ) -> None:
-    with opened(script(**{request_: raw})) as (server, api_node), pytest.raises(NodeUnreachable) as raised:
-        make_all_calls(api_node)
+    responses: dict[str, Any] = {request_: raw}
+    with (
+        opened(tmp_path, script(**responses)) as (server, api_node),
+        pytest.raises(NodeUnreachable) as raised,
+    ):
+        make_all_requests(api_node)
     assert message in str(raised.value)
     assert str(raised.value).isprintable()
     assert raised.value.retry_after == (1.0 if raw == LATER else 0.0)
-    assert len(server.received) == ["who", "read", "patch", "event"].index(request_) + 1
+    assert len(server.received) == REQUESTS.index(request_) + 1
 
 
-def test_no_response_in_time_is_unreachable(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "_TIMEOUTS", (1.0, 0.1))
+def test_no_response_in_time_is_unreachable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_TIMEOUT", 0.1)
     with (
-        opened(script(read=SILENCE)) as (server, api_node),
-        pytest.raises(NodeUnreachable, match="not respond in time"),
+        opened(tmp_path, script(read=SILENCE)) as (server, api_node),
+        pytest.raises(NodeUnreachable, match="timed out"),
     ):
         api_node.read()
-    assert [r.method for r in server.received] == ["POST", "GET"]
+    assert [request.method for request in server.received] == ["POST", "GET"]
 
 
-def test_a_write_waits_for_slow_webhooks(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_waits_for_slow_webhooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The API server waits up to 10 s for each webhook, also for one whose failure it ignores."""
-    assert client._PATCH_TIMEOUTS[1] > 20
-    monkeypatch.setattr(client, "_TIMEOUTS", (1.0, 0.1))
+    assert client._PATCH_TIMEOUT > 20
+    monkeypatch.setattr(client, "_TIMEOUT", 0.1)
 
     def slow(request: Request) -> bytes | None:
         if request.method == "PATCH":
             threading.Event().wait(0.3)
-        return script()(request)
+        return respond(request)
 
-    with opened(slow) as (_, api_node):
+    with opened(tmp_path, slow) as (_, api_node):
         assert api_node.write(PATCH).name == "n1"
 
 
 @pytest.mark.parametrize(("uid", "version"), [("", "7"), (UID, ""), (UID, "0"), (UID, "00")])
-def test_a_patch_without_a_guard_is_never_sent(opened: Open, uid: str, version: str) -> None:
-    with opened(script()) as (server, api_node), pytest.raises(NodeError, match="has no uid or no resourceVersion"):
+def test_a_patch_without_a_guard_is_never_sent(tmp_path: Path, uid: str, version: str) -> None:
+    with (
+        opened(tmp_path, script()) as (server, api_node),
+        pytest.raises(NodeError, match="has no uid or no resourceVersion"),
+    ):
         api_node.write(replace(PATCH, uid=uid, resource_version=version))
-    assert "PATCH" not in [request.method for request in server.received]
+    assert server.received == []
 
 
-def test_only_the_kubeconfigs_proxy_is_used(opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_kubeconfigs_proxy_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
-    with opened(script()) as (_, api_node):
+    with opened(tmp_path, script()) as (_, api_node):
         assert api_node.read().name == "n1"
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.setenv(name, "192.0.2.1")
     with serve(script()) as proxy:
         cluster = {"server": "http://192.0.2.1:6443", "proxy-url": proxy.url.replace("//", "//me%40x:p%2Fss@")}
-        assert open_node(written(tmp_path, config(cluster)), None, Machine("h", None)).read().name == "n1"
+        assert ApiNode(written(tmp_path, config(cluster)), None, Machine("h", None)).read().name == "n1"
     assert proxy.received[1].path == "http://192.0.2.1:6443/api/v1/nodes/n1"
     assert proxy.received[1].headers["proxy-authorization"] == f"Basic {base64.b64encode(b'me@x:p/ss').decode()}"

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from capacityd.model.errors import NodeUnauthorized
-from capacityd.node import Machine, open_node
+from capacityd.node import Machine
+from capacityd.node.api_node import ApiNode
 from tests.clientgo.certificates import CASES, serve
 from tests.support.server import Request
 from tests.unit.node.test_api_node import respond
@@ -28,10 +29,10 @@ def test_a_server_is_accepted_or_refused_as_by_go(tmp_path: Path, name: str) -> 
     with serve(case, tmp_path, listen) as (_, path):
         is_accepted = case.accepted != bool(case.differs)
         if is_accepted:
-            assert open_node(str(path), None, Machine("host", None)).read().capacity == {"cpu": "4"}
+            assert ApiNode(str(path), None, Machine("host", None)).read().capacity == {"cpu": "4"}
         else:
             with pytest.raises(NodeUnauthorized):
-                open_node(str(path), None, Machine("host", None)).read()
+                ApiNode(str(path), None, Machine("host", None)).read()
             assert requests == [], "no credentials were sent"
 
 
@@ -48,7 +49,7 @@ def test_a_server_is_accepted_or_refused_as_by_go(tmp_path: Path, name: str) -> 
 )
 def test_a_refused_certificate_has_its_message(tmp_path: Path, name: str, message: str) -> None:
     with serve(CASES[name], tmp_path, respond) as (_, path), pytest.raises(NodeUnauthorized, match=message):
-        open_node(str(path), None, Machine("host", None)).read()
+        ApiNode(str(path), None, Machine("host", None)).read()
 
 
 def test_the_authority_that_fits_is_remembered(tmp_path: Path) -> None:
@@ -60,7 +61,7 @@ def test_the_authority_that_fits_is_remembered(tmp_path: Path) -> None:
         return respond(request)
 
     with serve(CASES["both without identifiers"], tmp_path, listen) as (server, path):
-        opened = open_node(str(path), None, Machine("host", None))
+        opened = ApiNode(str(path), None, Machine("host", None))
         for _ in range(2):
             opened.read()
             failed_connections = server.connections - len(requests)

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from capacityd.model.errors import CredentialsMissing, NodeError, NodeUnauthorized, NodeUnreachable
-from capacityd.node import CredentialsCache, Machine, kubelet_kubeconfig, open_node
+from capacityd.node import CredentialsCache, Machine, kubelet_kubeconfig
+from capacityd.node.api_node import ApiNode
 from capacityd.node.kubeconfig import load
 
 SERVER = "https://192.0.2.1:6443"
@@ -84,11 +85,11 @@ def test_a_file_that_may_not_be_searched_or_read_has_advice(tmp_path: Path, monk
     with monkeypatch.context() as patch:
         patch.setattr("os.stat", refuse)
         with pytest.raises(
-            NodeUnauthorized, match=r"cannot look .* /var/lib/kubelet/kubeconfig.*permission denied.*root"
+            NodeUnauthorized, match=r"cannot look for /var/lib/kubelet/.*: permission denied\. Run this command as root"
         ):
             load(None)
     monkeypatch.setattr("builtins.open", refuse)
-    with pytest.raises(NodeUnauthorized, match=r"permission denied\. Run this command as root"):
+    with pytest.raises(NodeUnauthorized, match=r"Permission denied\. Run this command as root"):
         load(path)
 
 
@@ -96,7 +97,12 @@ def test_files_are_relative_to_the_kubeconfig_and_read_each_time(tmp_path: Path)
     path = written(
         tmp_path,
         config(
-            {"certificate-authority": "pki/ca.crt", "tls-server-name": "kubernetes", "proxy-url": "http://p:3128"},
+            {
+                "server": f"{SERVER}/",
+                "certificate-authority": "pki/ca.crt",
+                "tls-server-name": "kubernetes",
+                "proxy-url": "http://p:3128",
+            },
             {"client-certificate": "pki/both.pem", "client-key": "pki/both.pem", "tokenFile": "token"},
         ),
     )
@@ -105,49 +111,51 @@ def test_files_are_relative_to_the_kubeconfig_and_read_each_time(tmp_path: Path)
     both = tmp_path / "pki" / "both.pem"
     both.write_bytes(b"# caf\xe9\npair")
     written(tmp_path, " a-token\n", "token")
-    configuration = load(path)
-    assert (configuration.server, configuration.authority, configuration.token) == (SERVER, "authority", "a-token")
-    assert configuration.certificate == configuration.key == "# café\npair"
-    assert configuration.verify
-    assert (configuration.server_name, configuration.proxy) == ("kubernetes", "http://p:3128")
+    access = load(path)
+    assert (access.server, access.authority, access.token) == (SERVER, "authority", "a-token")
+    assert access.certificate == access.key == "# café\npair"
+    assert (access.server_name, access.proxy) == ("kubernetes", "http://p:3128")
     both.write_text("renewed")
     assert load(path).certificate == "renewed"
 
 
-def test_a_kubeconfig_may_be_yaml_and_have_no_user(tmp_path: Path) -> None:
-    text = f"""
-        current-context: c
-        contexts: [{{name: c, context: {{cluster: k}}}}]
-        clusters:
-        - name: k
-          cluster: {{server: "{SERVER}/", insecure-skip-tls-verify: true}}
-    """
-    configuration = load(written(tmp_path, text))
-    assert (configuration.server, configuration.verify) == (SERVER, False)
-    assert (configuration.token, configuration.certificate) == (None, None)
+def test_a_context_may_name_no_user(tmp_path: Path) -> None:
+    access = load(written(tmp_path, config(contexts=[{"name": "c", "context": {"cluster": "k"}}], users=[])))
+    assert (access.token, access.certificate) == (None, None)
+
+
+NO_CONTEXT = "contains no current-context: is it complete?"
+NOT_INSTALLED = "is not installed or not executable"
+BAD_HEADER = "refers to a token or a user (as) with invalid characters"
+NO_SERVER = "has no server such as"
+BAD_PROXY = "has an invalid proxy-url; name an HTTP"
+
+
+def exec_entry(**entry: Any) -> dict[str, Any]:
+    """A kubeconfig with this exec plugin."""
+    return config(user={"exec": {"apiVersion": V1, **entry}})
 
 
 WRONG: list[Any] = [  # a kubeconfig, and a part of the error
-    *[(text, "is empty") for text in ("", "\n", "# only a comment\n", "---\n", "null", "{}")],
-    *[(text, "is invalid: the file is not a mapping") for text in ("[]", "0")],
+    *((text, NO_CONTEXT) for text in ("", "# only a comment\n", "null", "{}")),
+    *((text, "is invalid: the file is not an object") for text in ("[]", "0")),
     (f"token: {SECRET}\n  token: [{SECRET}", "is not valid YAML, line 2"),
-    *[(text, "is not valid YAML") for text in ("[" * 600, f"current-context: !!bool {SECRET}")],
-    ({"kind": "Config"}, "contains no current-context"),
+    *((text, "is not valid YAML") for text in ("[" * 600, f"current-context: !!bool {SECRET}")),
+    ({"kind": "Config"}, NO_CONTEXT),
     (config() | {"current-context": ["c"]}, "current-context is not text"),
     (config(contexts=[]), "has no context with the name of its current-context"),
-    (config(contexts="c"), "is invalid: contexts is not a list"),
-    (config(contexts=[{"name": "c", "context": []}]), "has no cluster that its context names"),
+    (config(contexts="c"), "is invalid: contexts is not a list of objects"),
+    (config(contexts=[{"name": "c", "context": {}}]), "has no cluster that its context names"),
     (config(clusters=[]), "has no cluster that its context names"),
-    (config(users=[{"name": "u", "user": "x"}]), "user is not a mapping"),
+    (config(users=[{"name": "u", "user": "x"}]), "user is not an object"),
     (config(users=[]), "has no user that its context names"),
-    (config({"server": ""}), "has no server such as"),
-    (config({"server": "192.0.2.1:6443"}), "has no server such as"),
-    (config({"server": "https://me:s3cr3t@h"}), "has no server such as"),
-    (config({"server": "https://h?token=s3cr3t"}), "has no server such as"),
-    *[
-        (config({"proxy-url": f"{scheme}://h"}), "has an invalid proxy-url; name an HTTP")
-        for scheme in ("socks5", "https")
-    ],
+    (config({"server": ""}), NO_SERVER),
+    (config({"server": "192.0.2.1:6443"}), NO_SERVER),
+    (config({"server": "https://me:s3cr3t@h"}), NO_SERVER),
+    (config({"server": "https://h?token=s3cr3t"}), NO_SERVER),
+    (config({"server": "https://h#s3cr3t"}), NO_SERVER),
+    (config({"proxy-url": "socks5://h"}), BAD_PROXY),
+    (config({"proxy-url": "https://h"}), BAD_PROXY),
     (config({"certificate-authority-data": "s3cr3t!"}), "certificate-authority-data is not base64"),
     (config({"certificate-authority": "/nonexistent/ca"}), " does not exist. Has the kubelet joined"),
     (config({"certificate-authority": "/"}), "cannot be read: Is a directory"),
@@ -156,27 +164,25 @@ WRONG: list[Any] = [  # a kubeconfig, and a part of the error
     (config(user={"client-certificate": "/nonexistent/pem", "client-key": "x"}), "the client-certificate named in"),
     (config(user={"client-certificate-data": "eA=="}), "a client certificate without its key"),
     (config(user={"client-key-data": "eA=="}), "a key without its certificate"),
-    (config(user={"token": "s3cr3t\ns3cr3t"}), "a token with invalid characters"),
-    (config(user={"token": "s3cr3té"}), "a token with invalid characters"),
-    *[
-        (config(user={"tokenFile": text}), "the token file named in")
-        for text in ("-----BEGIN s3cr3t", "LS0tLS1CRUdJTis3cr3t", "eyJs3cr3t.x.y", "s3cr3t\n", "s3cr3t" * 50)
-    ],
-    (config(user={"token": SECRET, "auth-provider": {"name": "gcp"}}), "uses auth-provider: "),
-    (config(user={"username": "u", "password": SECRET}), "uses username: "),
-    (
-        config(user={"token": SECRET, "as": "u", "as-groups": ["g"]}),
-        "uses as-groups: only the user can be impersonated",
-    ),
-    (config(user={"token": SECRET, "as": "u\nX-Header: v"}), "names a user with invalid characters (as)"),
+    (config(user={"token": "s3cr3t\ns3cr3t"}), BAD_HEADER),
+    (config(user={"token": "s3cr3té"}), BAD_HEADER),
+    (config(user={"token": SECRET, "as": "u\nX-Header: v"}), BAD_HEADER),
     (config(user={"token": SECRET, "as": ["u"]}), "as is not text"),
-    (config(user={"exec": {"apiVersion": V1}}), "an exec plugin without a command"),
-    (config(user={"exec": {"command": "x", "args": "x"}}), "args is not a list"),
-    (config(user={"exec": {"command": "x", "env": ["x"]}}), "exec.env is not a mapping"),
-    (config(user={"exec": {"apiVersion": V1, "command": "x", "interactiveMode": "Always"}}), "needs a terminal"),
-    (config(user={"exec": {"apiVersion": "v9", "command": "x"}}), "an unsupported apiVersion; supported are"),
-    (config(user={"exec": {"apiVersion": V1, "command": "no-such-plugin"}}), "is not installed or not executable"),
-    (config(user={"exec": {"apiVersion": V1, "command": "/dev/null"}}), "is not installed or not executable"),
+    *(
+        (config(user={"tokenFile": text}), "the token file named in")
+        for text in ("-----BEGIN s3cr3t", "eyJs3cr3t.x.y", "s3cr3t\n", "s3cr3t" * 50)
+    ),
+    *(
+        (config(user={"token": SECRET, key: ["x"]}), f"uses {key}, which capacityd does not support")
+        for key in ("auth-provider", "username", "as-groups", "as-uid", "as-user-extra")
+    ),
+    (exec_entry(), NOT_INSTALLED),
+    (exec_entry(command="no-such-plugin"), NOT_INSTALLED),
+    (exec_entry(command="/dev/null"), NOT_INSTALLED),
+    (exec_entry(command="x", args="x"), "args is not a list of texts"),
+    (exec_entry(command="x", env=["x"]), "env is not a list of objects"),
+    (exec_entry(command="x", interactiveMode="Always"), "needs a terminal"),
+    (exec_entry(command="x", apiVersion="v9"), "an unsupported apiVersion; supported are"),
 ]
 
 
@@ -192,35 +198,29 @@ def test_an_error_names_the_cause_but_no_secret(tmp_path: Path, document: object
 
 
 @pytest.mark.parametrize(
-    ("exists", "missing"),  # the files that exist, and the first one that is missing
+    ("written_files", "missing"),  # the files that exist, and the first one that is missing
     [
-        ((), "kubeconfig"),
-        (("kubeconfig",), "pki/current.pem"),
-        (("kubeconfig", "pki/current.pem"), "token"),
-        (("kubeconfig", "pki/current.pem", "token"), "token"),  # it is empty: not written yet
-        (("kubeconfig", "pki/current.pem", "token", "token's text"), "ca.crt"),
+        ([], "kubeconfig"),
+        (["kubeconfig"], "ca.crt"),
+        (["kubeconfig", "ca.crt"], "token"),
+        (["kubeconfig", "ca.crt", "empty token"], "token"),  # it is not written yet
+        (["kubeconfig", "ca.crt", "token"], "pki/current.pem"),
     ],
 )
 def test_until_all_files_exist_the_machine_has_not_joined(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exists: tuple[str, ...], missing: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written_files: list[str], missing: str
 ) -> None:
     """The files that were read and the first missing file are watched. Paths are relative to the kubeconfig."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "pki").mkdir()
-    both = {"client-certificate": "pki/current.pem", "client-key": "pki/current.pem", "tokenFile": "token"}
-    contents = {
-        "kubeconfig": json.dumps(config({"certificate-authority": "ca.crt"}, both)),
-        "pki/current.pem": "pair",
-        "token": SECRET if "token's text" in exists else "",
-    }
-    for name in exists:
-        if name in contents:
-            written(tmp_path, contents[name], name)
+    user = {"client-certificate": "pki/current.pem", "client-key": "pki/current.pem", "tokenFile": "token"}
+    contents = {"kubeconfig": json.dumps(config({"certificate-authority": "ca.crt"}, user)), "empty token": ""}
+    names = [name.removeprefix("empty ") for name in written_files]
+    for file, name in zip(written_files, names, strict=True):
+        written(tmp_path, contents.get(file, SECRET), name)
     cache = CredentialsCache()
     with pytest.raises(CredentialsMissing):
-        open_node("kubeconfig", None, Machine("host", None), cache).identify()
-    assert str(tmp_path / missing) in cache.files
-    assert set(cache.files) == {str(tmp_path / name) for name in {*exists, missing} - {"token's text"}}
+        ApiNode("kubeconfig", None, Machine("host", None), cache).identify()
+    assert set(cache.files) == {str(tmp_path / name) for name in {*names, missing}}
 
 
 def test_files_that_cannot_be_used_are_watched_too(tmp_path: Path) -> None:
@@ -228,19 +228,19 @@ def test_files_that_cannot_be_used_are_watched_too(tmp_path: Path) -> None:
     path = written(tmp_path, config(user={"tokenFile": "token"}))
     written(tmp_path, "caf\xe9 \x01", "token")
     cache = CredentialsCache()
-    with pytest.raises(NodeUnauthorized, match="a token with invalid characters"):
-        open_node(path, None, Machine("host", None), cache).identify()
+    with pytest.raises(NodeUnauthorized, match="with invalid characters"):
+        ApiNode(path, None, Machine("host", None), cache).identify()
     assert set(cache.files) == {path, f"{tmp_path}/token"}
 
 
 def test_credentials_are_read_from_the_output_of_a_plugin(tmp_path: Path) -> None:
     """The token is too long for a pipe's buffer."""
     token = SECRET * 50_000
-    configuration = load(plugin(tmp_path, f"cat <<'END'\n{credential(token=token)}\nEND"))
-    assert (configuration.token, configuration.certificate) == (token, None)
-    assert SECRET not in repr(configuration)
-    configuration = load(plugin(tmp_path, f"echo '{credential(clientCertificateData='cert', clientKeyData='key')}'"))
-    assert (configuration.certificate, configuration.key) == ("cert", "key")
+    access = load(plugin(tmp_path, f"cat <<'END'\n{credential(token=token)}\nEND"))
+    assert (access.token, access.certificate) == (token, None)
+    assert SECRET not in repr(access)
+    access = load(plugin(tmp_path, f"echo '{credential(clientCertificateData='cert', clientKeyData='key')}'"))
+    assert (access.certificate, access.key) == ("cert", "key")
 
 
 def test_a_plugin_gets_its_arguments_environment_and_cluster(tmp_path: Path) -> None:
@@ -277,8 +277,8 @@ def test_a_token_or_certificate_in_the_kubeconfig_takes_precedence(tmp_path: Pat
     assert load(written(tmp_path, config(user={"exec": entry, "token": "t"}))).token == "t"
     keys = ("client-certificate", "client-key")
     data = {f"{key}-data": base64.b64encode(key.encode()).decode() for key in keys}
-    configuration = load(written(tmp_path, config(user={"exec": entry, **data, **dict.fromkeys(keys, "none")})))
-    assert (configuration.certificate, configuration.key) == keys
+    access = load(written(tmp_path, config(user={"exec": entry, **data, **dict.fromkeys(keys, "none")})))
+    assert (access.certificate, access.key) == keys
 
 
 @pytest.mark.parametrize(
@@ -290,21 +290,21 @@ def test_a_token_or_certificate_in_the_kubeconfig_takes_precedence(tmp_path: Pat
         ),
         ("echo s3cr3t >&2; kill -9 $$", "was killed by signal 9. Its output"),
         ("yes", "printed more than 1048576 bytes"),
-        ("echo s3cr3t", "did not print JSON"),
-        ('echo \'{"kind": "ExecCredential", "token": "s3cr3t"}\'', "did not print an ExecCredential"),
-        (f"echo '{credential(token=SECRET)}' | sed s/ExecCredential/Secret/", "did not print an ExecCredential"),
+        ("echo s3cr3t", "cannot be used: it is not JSON"),
+        ("echo [1]", "it is not an ExecCredential"),
+        (f"echo '{credential(token=SECRET)}' | sed s/ExecCredential/Secret/", "it is not an ExecCredential"),
         (f"echo '{credential()}'", "neither a token nor a certificate"),
         (f"echo '{credential(clientCertificateData='s3cr3t')}'", "neither a token nor a certificate"),
-        (f"echo '{credential(token=[SECRET])}'", "a value that is not text"),
-        (f"echo '{credential(token=SECRET)}' | sed s@/v1@/v1beta1@", "printed an apiVersion other than"),
+        (f"echo '{credential(token=[SECRET])}'", "token is not text"),
+        (f"echo '{credential(token=SECRET)}' | sed s@/v1@/v1beta1@", "its apiVersion is not"),
     ],
 )
 def test_a_plugin_that_fails_is_an_error_without_its_secret(tmp_path: Path, script: str, message: str) -> None:
     with pytest.raises(NodeError) as raised:
         load(plugin(tmp_path, script))
     assert message in str(raised.value)
-    ended_badly = "failed" in message or "killed by" in message
-    assert raised.value.cause == ("unreachable" if ended_badly else "other"), "the plugin may need the network"
+    has_ended = "failed" in message or "killed by" in message or "printed more" in message
+    assert isinstance(raised.value, NodeUnreachable) is has_ended, "the plugin may need the network"
     assert SECRET not in "".join(traceback.format_exception(raised.value))
     assert str(raised.value).isprintable()
 

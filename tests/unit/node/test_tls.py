@@ -1,8 +1,5 @@
-"""Every TLS fault becomes a NodeError in one line, in the first request and in later ones.
-
-capacityd itself sends the first request, which asks for the identity. The client library sends the later ones, and
-raises its own exceptions.
-"""
+"""Every TLS fault becomes a NodeError in one line, after one attempt. test_certificates.py has the servers'
+certificates."""
 
 from __future__ import annotations
 
@@ -15,58 +12,56 @@ from socket import socket
 import pytest
 
 from capacityd.model.errors import NodeError, NodeUnauthorized, NodeUnreachable
-from capacityd.node import Machine, open_node
+from capacityd.node import Machine
+from capacityd.node.api_node import ApiNode
 from tests.cluster.credentials import Authority, kubeconfig
 from tests.support import tls
 from tests.support.nodes import node
 from tests.support.server import read_request
 from tests.support.tls import Behaviour, answers
-from tests.unit.node.test_api_node import USES, respond
+from tests.unit.node.test_api_node import respond
 
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """The authority in the kubeconfig."""
     return Authority.create(tmp_path_factory.mktemp("tls") / "authority")
 
 
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """The only authority whose clients the server accepts."""
+    return Authority.create(tmp_path_factory.mktemp("tls") / "other")
+
+
 Make = Callable[[Authority, Authority], Behaviour]
-# Each function gets the kubeconfig's authority and another authority.
+REFUSED = "rejected the client certificate"
 FAULTS: dict[str, tuple[Make, type[NodeError], str]] = {
-    "refuses-us": (
-        lambda ours, other: answers(respond, ours.server(), other.ca_file),
-        NodeUnauthorized,
-        "rejected the client certificate",
-    ),
-    "closes": (lambda *_: tls.closes_after_client_hello, NodeUnreachable, "closed the connection during the TLS hand"),
-    "resets": (lambda *_: tls.resets_after_client_hello, NodeUnreachable, "closed the connection "),
-    "plain-http": (lambda *_: tls.plain_http, NodeUnreachable, "TLS failed (WRONG_VERSION_NUMBER)"),
+    "refuses-us": (lambda ours, other: answers(respond, ours.server(), other.ca_file), NodeUnauthorized, REFUSED),
+    "closes": (lambda *_: tls.closes_after_client_hello, NodeUnreachable, "(it ended the TLS handshake)"),
+    "resets": (lambda *_: tls.resets_after_client_hello, NodeUnreachable, "(Connection reset by peer)"),
+    "plain-http": (lambda *_: tls.plain_http, NodeUnreachable, "(WRONG_VERSION_NUMBER)"),
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_of_tls_is_an_error_and_the_next_request_succeeds(tmp_path: Path, fault: str) -> None:
-    """test_certificates.py tests the faults of the server's certificate."""
-    authority, other = (Authority.create(tmp_path / name) for name in ("authority", "other"))
+@pytest.mark.parametrize(("make", "kind", "message"), FAULTS.values(), ids=FAULTS)
+def test_a_fault_of_tls_is_an_error_and_the_next_request_succeeds(
+    authority: Authority, other: Authority, tmp_path: Path, make: Make, kind: type[NodeError], message: str
+) -> None:
     pem = str(authority.client("system:node:n1", ["system:nodes"], tmp_path / "client.pem"))
-    user = {"client-certificate": pem, "client-key": pem}
-    make, kind, message = FAULTS[fault]
-    good, bad = answers(respond, authority.server()), make(authority, other)
-    with tls.serve_tls(bad) as server:
-        path = tmp_path / "kubelet.conf"
-        path.write_text(kubeconfig(server.url, authority.ca_file, user))
-        api_node = open_node(str(path), None, Machine("host", None))
-        for use in USES:
-            server.behave = bad
-            before = server.connections
-            with pytest.raises(NodeError) as raised:
-                use(api_node)
-            assert server.connections == before + 1, "one attempt"
-            assert type(raised.value) is kind
-            assert message in str(raised.value)
-            assert f"the API server in {path}" in str(raised.value)
-            assert str(raised.value).isprintable()
-            server.behave = good
-            api_node.read()  # makes the identity known
+    path = tmp_path / "kubelet.conf"
+    with tls.serve_tls(make(authority, other)) as server:
+        path.write_text(kubeconfig(server.url, authority.ca_file, {"client-certificate": pem, "client-key": pem}))
+        api_node = ApiNode(str(path), None, Machine("host", None))
+        with pytest.raises(NodeError) as raised:
+            api_node.read()
+        assert server.connections == 1, "one attempt"
+        assert type(raised.value) is kind
+        assert message in str(raised.value)
+        assert f"the API server in {path}" in str(raised.value)
+        assert str(raised.value).isprintable()
+        server.behave = answers(respond, authority.server())
+        assert api_node.read().name == "n1"
 
 
 def test_a_connection_whose_response_ended_early_is_not_used_again(authority: Authority, tmp_path: Path) -> None:
@@ -90,7 +85,7 @@ def test_a_connection_whose_response_ended_early_is_not_used_again(authority: Au
     with tls.serve_tls(behave) as server:
         path = tmp_path / "kubelet.conf"
         path.write_text(kubeconfig(server.url, authority.ca_file, {"token": "t"}))
-        api_node = open_node(str(path), None, Machine("host", None))
+        api_node = ApiNode(str(path), None, Machine("host", None))
         assert api_node.identify() == "n1"
         with pytest.raises(NodeUnreachable, match="incomplete"):
             api_node.read()

@@ -21,7 +21,6 @@ import pytest
 
 from capacityd.model.fingerprint import fingerprint
 from capacityd.model.messages import NodeSeen
-from capacityd.model.watch_target import WatchTarget
 from tests import ROOT
 from tests.cluster.credentials import Authority
 from tests.support.server import answer, failure
@@ -65,7 +64,7 @@ def test_only_a_change_that_a_plan_may_depend_on_is_reported(server: WatchServer
 
 
 def test_the_request_selects_one_node_by_its_name(server: WatchServer) -> None:
-    target = target_of(server, node="a,b=c\\d&e", headers={"Authorization": "Bearer t"})
+    target = target_of(server, node="a,b=c\\d&e", token="t")
     with watching(target) as watcher:
         server.accept().begin().send("ADDED", version(name="a,b=c\\d&e"))
         watcher.wait_seen()
@@ -359,27 +358,29 @@ def test_a_watch_trusts_only_its_authority_and_server_name(authority: Authority,
                 watcher.wait_last(message)
 
 
+def with_user(url: str) -> str:
+    """The URL with a user and a password."""
+    return url.replace("//", "//me:pass@")
+
+
 def test_a_watch_goes_through_a_proxy_with_its_user_and_password(authority: Authority) -> None:
     """For a server without TLS, the proxy gets the whole URL. For one with TLS, it gets a CONNECT."""
-    password = f"Basic {base64.b64encode(b'me:pass').decode()}"
-    user = {"Proxy-Authorization": password}
+    header = f"Basic {base64.b64encode(b'me:pass').decode()}"
 
     def sends(stream: Stream) -> None:
         stream.begin().send("ADDED", version()).wait_closed()
 
     with watch_server(sends) as proxy:
-        plain = WatchTarget("it", "http://192.0.2.1:6443", "n1", proxy=proxy.url, proxy_headers=user)
-        with watching(plain) as watcher:
+        with watching(target_of(proxy, "http://192.0.2.1:6443", proxy=with_user(proxy.url))) as watcher:
             watcher.wait_seen()
         assert proxy.requests[0].path.startswith("http://192.0.2.1:6443/api/v1/nodes?watch=1")
-        assert proxy.requests[0].headers["proxy-authorization"] == password
+        assert proxy.requests[0].headers["proxy-authorization"] == header
     with watch_server(sends, authority.server(), via_proxy=True) as server:
         url, ca = server.url.replace("https", "http"), authority.ca_file.read_text()
-        target = target_of(server, "https://127.0.0.1:6443", proxy=url, proxy_headers=user, authority=ca)
-        with watching(target) as watcher:
+        with watching(target_of(server, "https://127.0.0.1:6443", proxy=with_user(url), authority=ca)) as watcher:
             watcher.wait_seen()
         (connect,) = server.connects
         assert connect
         assert (connect.method, connect.path) == ("CONNECT", "127.0.0.1:6443")
-        assert connect.headers["proxy-authorization"] == password
+        assert connect.headers["proxy-authorization"] == header
         assert "proxy-authorization" not in server.requests[0].headers

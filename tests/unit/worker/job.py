@@ -14,7 +14,7 @@ from capacityd.model.node import Node
 from capacityd.model.options import Selection
 from capacityd.model.reading import Reading
 from capacityd.model.reasons import Job, PassReason
-from capacityd.node import CredentialsCache
+from capacityd.node import CredentialsCache, Identity
 from capacityd.schema.config import Config, Resource, Settings
 from capacityd.worker import pass_memory, runtime_files
 from capacityd.worker.journal import JournalEntry
@@ -24,6 +24,7 @@ from capacityd.worker.reconcile_job import PassJob
 from capacityd.worker.runtime_files import CheckedConfig
 from tests.unit.reconcile.doubles import EPOCH, ServerNode
 
+IDENTITY = Identity("n1", is_certain=True, is_own_node=True)
 _STATUS = "capacityd.cli.commands.status."
 
 
@@ -40,6 +41,8 @@ class Worker:
         self.readings: Mapping[str, Reading] = {}
         self.device_plugins: frozenset[str] | None = frozenset()
         self.node_unchanged = False
+        self.known_identity: Identity | None = None
+        """What the last pass knew at its start about the Node's identity."""
         self.result = PassResult()
         """The result that the last pass sent to the service."""
         self.entries: list[JournalEntry] = []
@@ -110,6 +113,8 @@ class _Job(PassJob):
         return self._worker.device_plugins
 
     def open_node(self, cache: CredentialsCache) -> Node:
+        self._worker.known_identity = cache.identity
+        cache.identity = IDENTITY
         return self._worker.node
 
     def send(self, message: Message) -> None:

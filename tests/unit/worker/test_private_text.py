@@ -162,7 +162,7 @@ CASES: dict[str, Case] = {
         says="belongs to another machine",
         who="bob",
     ),
-    "a page of a proxy": response(lambda _: answer(502, MARKER.encode()), "is unavailable (HTTP 502)"),
+    "a page of a proxy": response(lambda _: answer(502, MARKER.encode()), "with HTTP 502"),
     "a status line": response(lambda _: f"HTTP/1.1 {MARKER}\r\n\r\n".encode(), "cannot be reached"),
     "headers": response(lambda _: f"HTTP/1.1 200 OK\r\n{MARKER}\r\n{MARKER}: {MARKER}\r\n\r\n".encode(), "not JSON"),
 }

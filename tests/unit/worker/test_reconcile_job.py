@@ -17,7 +17,7 @@ from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.schema.config import Settings
 from tests.support.nodes import node
 from tests.unit.reconcile.doubles import FOUR, UNKNOWN, A, B
-from tests.unit.worker.job import Worker
+from tests.unit.worker.job import IDENTITY, Worker
 
 
 @pytest.fixture
@@ -31,6 +31,13 @@ def test_the_status_shows_what_the_node_stores_after_the_pass(worker: Worker) ->
     (row,) = resource_rows(worker.status)
     assert (row.name, row.reading, row.published, row.capacity, row.allocatable) == (A, 4, 4, "4", "4")
     assert (worker.status.node, worker.status.condition and worker.status.condition.reason) == ("n1", "Published")
+
+
+@pytest.mark.parametrize(("reason", "is_known"), [("devices", True), ("configuration", False), ("start", False)])
+def test_a_reload_or_new_credentials_identify_the_node_anew(worker: Worker, reason: str, is_known: bool) -> None:
+    worker.make_pass(1000.0, "start", a=FOUR)
+    worker.make_pass(1010.0, reason)
+    assert worker.known_identity == (IDENTITY if is_known else None)
 
 
 def test_a_pass_that_fails_keeps_what_is_known_of_the_node(worker: Worker) -> None:

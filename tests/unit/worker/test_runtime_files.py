@@ -42,7 +42,7 @@ MEMORY = Memory(
     condition_about=("Denied", B),
     settled="0c1d",
 )
-PASS_MEMORY = PassMemory(MEMORY, STATUS, Identity("n1", is_certain=True, is_own_node=True, basis="hash"), "/srv/x.prom")
+PASS_MEMORY = PassMemory(MEMORY, STATUS, Identity("n1", is_certain=True, is_own_node=True), "/srv/x.prom")
 SERVICE = ServiceStatus(
     812,
     100.0,

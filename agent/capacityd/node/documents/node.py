@@ -17,6 +17,7 @@ from capacityd.node.documents.fields import (
     objects_at,
     printable_text_at,
     text_at,
+    texts_at,
 )
 from capacityd.node.documents.patch import is_guard
 
@@ -29,12 +30,8 @@ def node_state(document: Any) -> NodeState:
     Texts are made printable. Only the uid, the annotations and the labels stay unchanged, because they are compared
     with other texts.
     """
-    if not isinstance(document, dict):
-        raise InvalidDocument("this is not a Node: it is not a JSON object")
-    if document.get("kind") == "List":
-        raise InvalidDocument('this is a List, not a Node: "kubectl get node NAME -o json" prints a single one')
-    if document.get("kind") != "Node":
-        raise InvalidDocument("this is not a Node: its kind is missing, or another one")
+    if not isinstance(document, dict) or document.get("kind") != "Node":
+        raise InvalidDocument("this is not a Node")
     metadata = object_at(document, "metadata")
     status = object_at(document, "status")
     node_info = object_at(status, "nodeInfo")
@@ -55,7 +52,7 @@ def node_state(document: Any) -> NodeState:
         conditions=tuple(_own_conditions(conditions)),
         machine_id=printable_text_at(node_info, "machineID"),
         system_uuid=printable_text_at(node_info, "systemUUID"),
-        fingerprint=_fingerprint(document),
+        fingerprint=fingerprint(document),
     )
 
 
@@ -82,16 +79,8 @@ def reviewed_user(document: Any) -> tuple[str, str]:
     status = object_at(document, "status")
     user = object_at(status, "userInfo")
     extra = object_at(user, "extra")
-    nodes = extra.get(_NODE_OF_TOKEN)  # a list of texts, although a token is bound to only one Node
-    node = str(nodes[0]) if isinstance(nodes, list) and nodes else ""
-    return printable_text_at(user, "username"), printable(node)
-
-
-def _fingerprint(document: JsonObject) -> str:
-    try:
-        return fingerprint(document)
-    except RecursionError:
-        raise InvalidDocument("this Node is nested too deeply") from None
+    nodes = texts_at(extra, _NODE_OF_TOKEN)  # a list, although a token is bound to only one Node
+    return printable_text_at(user, "username"), printable(nodes[0]) if nodes else ""
 
 
 def _labels(metadata: JsonObject) -> dict[str, str]:
@@ -118,7 +107,7 @@ def _own_conditions(conditions: Sequence[JsonObject]) -> Iterator[Condition]:
                 reason=printable_text_at(document, "reason"),
                 message=printable_text_at(document, "message"),
                 heartbeat=api_time(document.get("lastHeartbeatTime")),
-                transition=str(document.get("lastTransitionTime") or ""),
+                transition=text_at(document, "lastTransitionTime") or "",
             )
 
 

@@ -16,21 +16,28 @@ from capacityd.model.node import CONDITION, Condition, Patch
 
 def patch_document(patch: Patch) -> dict[str, Any]:
     """Returns the JSON of a patch."""
-    metadata: dict[str, Any] = {"uid": patch.uid, "resourceVersion": patch.resource_version}
-    if patch.annotations:
-        metadata["annotations"] = dict(patch.annotations)
-    if patch.labels:
-        metadata["labels"] = _texts(patch.labels)
-    status: dict[str, Any] = {}
-    if patch.capacity:
-        status["capacity"] = _texts(patch.capacity)
-    if patch.allocatable:
-        status["allocatable"] = _texts(patch.allocatable)
-    removals = [{"$patch": "delete", "type": CONDITION}] if patch.removes_conditions else []
-    conditions = [_condition(patch.condition)] if patch.condition else []
-    if removals or conditions:
-        status["conditions"] = [*removals, *conditions]
-    return {"metadata": metadata, "status": status}
+    conditions: list[dict[str, str]] = []
+    if patch.removes_conditions:
+        conditions.append({"$patch": "delete", "type": CONDITION})
+    if patch.condition:
+        conditions.append(_condition(patch.condition))
+    metadata = {
+        "uid": patch.uid,
+        "resourceVersion": patch.resource_version,
+        "annotations": dict(patch.annotations),
+        "labels": _texts(patch.labels),
+    }
+    status = {
+        "capacity": _texts(patch.capacity),
+        "allocatable": _texts(patch.allocatable),
+        "conditions": conditions,
+    }
+    return {"metadata": _without_empty(metadata), "status": _without_empty(status)}
+
+
+def _without_empty(entries: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries that contain something."""
+    return {key: value for key, value in entries.items() if value}
 
 
 def is_guard(uid: str, version: str) -> bool:
@@ -52,24 +59,28 @@ def require_guard(patch: Patch) -> None:
 
 def patched(document: Mapping[str, Any], patch: Patch) -> dict[str, Any]:
     """Applies the patch to a Node's JSON as the API server would, but keeps the resourceVersion."""
-    metadata, status = dict(document.get("metadata") or {}), dict(document.get("status") or {})
-    _merge(metadata, "annotations", patch.annotations)
-    _merge(metadata, "labels", _texts(patch.labels))
-    _merge(status, "capacity", _texts(patch.capacity))
-    _merge(status, "allocatable", _texts(patch.allocatable))
+    change = patch_document(patch)
+    change["status"].pop("conditions", None)
+    result = _merged(document, change)
     if patch.removes_conditions or patch.condition:
-        kept = [stored for stored in status.get("conditions") or [] if stored.get("type") != CONDITION]
-        added = [_condition(patch.condition)] if patch.condition else []
-        status["conditions"] = [*kept, *added]
-    return {**document, "metadata": metadata, "status": status}
+        stored = result["status"].get("conditions") or []
+        others = [condition for condition in stored if condition.get("type") != CONDITION]
+        own = [_condition(patch.condition)] if patch.condition else []
+        result["status"]["conditions"] = [*others, *own]
+    return result
 
 
-def _merge(parent: dict[str, Any], key: str, values: Mapping[str, str | None]) -> None:
-    """Merges values into the map at this key. A value of None removes a name."""
-    if not values:
-        return
-    merged = {**(parent.get(key) or {}), **values}
-    parent[key] = {name: value for name, value in merged.items() if value is not None}
+def _merged(stored: Mapping[str, Any] | None, change: Mapping[str, Any]) -> dict[str, Any]:
+    """The stored object after a change of some keys. None removes a key."""
+    result = dict(stored or {})
+    for key, value in change.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, dict):
+            result[key] = _merged(result.get(key), value)
+        else:
+            result[key] = value
+    return result
 
 
 def _texts(numbers: Mapping[str, int | None]) -> dict[str, str | None]:

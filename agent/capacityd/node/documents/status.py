@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
+from capacityd.node.documents.fields import object_at, objects_at, text_at
+
 
 class Status(NamedTuple):
     """Why the API server has not carried out a request, in its own words."""
 
-    message: str
-    causes: tuple[str, ...]
+    message: str = ""
+    causes: tuple[str, ...] = ()
     """The invalid fields, each with its problem."""
-    resource: str
+    resource: str = ""
     """The plural name of the resource, e.g. "nodes"; "" if the failure is not about an object."""
 
 
@@ -20,23 +22,17 @@ def status_of(body: bytes) -> Status | None:
     """Parses a response; None if the response is not a Status, and so not from an API server."""
     try:
         document = json.loads(body)
+        if not isinstance(document, dict) or document.get("kind") != "Status":
+            return None
+        details = object_at(document, "details")
+        causes = []
+        for cause in objects_at(details, "causes"):
+            parts = (text_at(cause, "field"), text_at(cause, "message"))
+            causes.append(": ".join(filter(None, parts)))
+        return Status(
+            text_at(document, "message") or "",
+            causes=tuple(dict.fromkeys(causes)),  # several checks of a Node may report the same cause
+            resource=text_at(details, "kind") or "",  # despite its name, the plural name of the resource
+        )
     except (ValueError, RecursionError):
         return None
-    if not isinstance(document, dict) or document.get("kind") != "Status":
-        return None
-    details = document.get("details")
-    if not isinstance(details, dict):
-        details = {}
-    causes = details.get("causes")
-    if not isinstance(causes, list):
-        causes = []
-    texts = [
-        ": ".join(str(cause[key]) for key in ("field", "message") if cause.get(key))
-        for cause in causes
-        if isinstance(cause, dict)
-    ]
-    return Status(
-        str(document.get("message") or ""),
-        causes=tuple(dict.fromkeys(texts)),  # several checks of a Node may report the same cause
-        resource=str(details.get("kind") or ""),  # despite its name, the plural name of the resource
-    )

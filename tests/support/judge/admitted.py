@@ -93,7 +93,8 @@ def no_event_reports_a_change(memory: Memory, breach: Breach) -> float:
 
 
 def another_capacityd_writes(memory: Memory, breach: Breach) -> float:
-    """While two instances of capacityd write to one Node, and for 90 s afterwards, the condition can stay True."""
+    """While two instances of capacityd write to one Node, and for 90 s afterwards, the condition can be True although
+    it should be False."""
     if Trouble.OTHER_CAPACITYD in memory.troubles:
         return inf
     if not memory.was(Trouble.OTHER_CAPACITYD, memory.at - breach.since + ANSWERED):
@@ -102,7 +103,8 @@ def another_capacityd_writes(memory: Memory, breach: Breach) -> float:
 
 
 def others_keep_overwriting(memory: Memory, breach: Breach) -> float:
-    """If others overwrite capacityd's values three times within six minutes, the condition stays False for 90 s."""
+    """If others overwrite capacityd's values three times within six minutes, the condition is False until 90 s after
+    the last time."""
     often = sum(breach.since - at < WRITES * MINUTE for at in memory.overwritten) >= 3
     return ANSWERED if often and breach.fault is None else 0.0
 

@@ -48,8 +48,12 @@ _MISTAKES = (
     (r"^\s*\[\s+", r"\[", "write [[ without a space"),
     # slots =
     (rf"^\s*({_KEY})\s*=\s*", r"(?:#.*)?(?:\n|$)", "write a value after {} ="),
-    # slots = 0070
-    (r"\b(quantity|slots|reserve|fallback|expect)\s*=\s*0", r"0*([0-9]+)\s*(?:[,\]}#\n]|$)", "write {} = {}"),
+    # slots = 0070, or slots = 4_
+    (
+        r"\b(quantity|slots|reserve|fallback|expect)\s*=\s*[0-9]*",
+        r"[0-9_]+\s*(?:[,\]}#\n]|$)",
+        "write only digits after {} =, without zeros before them",
+    ),
     # slots = 4 // seats
     (r"(?:^|\s)", r"(?://|/\*|;\s*\S)", "a comment starts with #"),
     # slots = 4;

@@ -38,13 +38,11 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution | Absent:
             raise
         raise e.with_message(f"{e}{host.sandbox_advice([path])}") from e
     valid_for = None if max_age is None else _valid_for(path, content.age, max_age=max_age)
+    if _NUL in content.text:  # a power failure may have replaced the end of the file, or the file is in UTF-16
+        raise HostError(f"{path} is not a text, because it contains zero bytes")
     texts = [content.text] if key is None else _values_of(key, content.lines)
     where = path if key is None else f"{path} {key}"
     if not texts:
-        if _NUL in content.text:
-            # A power failure may have replaced the key by NULs, or the file is in UTF-16. So it is uncertain that the
-            # file does not have the key.
-            raise HostError(f"{path} is not a text")
         return Absent(f"no line of {path} begins with {key}")
     if len(texts) > 1:
         raise HostError(f"{path} has {key} {len(texts)} times")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -178,7 +179,7 @@ def _advice(resource: Resource, error: HostError, *, unreadable_key: str) -> str
 def _errno_advice(error: HostError) -> str:
     if isinstance(error, NotRecorded):
         return "run it on the recorded machine: a recording contains only the files that detectors read"
-    if error.errno in (errno.EACCES, errno.EPERM):
+    if error.errno in (errno.EACCES, errno.EPERM) and os.geteuid() != 0:
         return "run it as root, as the service does"
     if error.errno in _NOT_RESPONDING:
         return f"the device or its driver does not respond; dmesg may say more, and {_SERVICE_RETRIES}"

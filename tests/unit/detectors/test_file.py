@@ -49,7 +49,8 @@ def test_the_amount_is_the_number_in_it(tmp_path: Path, text: str, number: int) 
     [
         (b"", "empty; a whole number was expected"),
         (b"0.2s)", "not a whole number from 0 up (5 characters)"),
-        (b"4\n\0\0\0", "not a whole number from 0 up ("),  # after a power failure
+        (b"4\n\0\0\0", "/seats is not a text, because it contains zero bytes"),  # after a power failure
+        ("40\r\n".encode("utf-16"), "/seats is not a text, because it contains zero bytes"),
         (b"-4", "not a whole number from 0 up (2 characters)"),
         (b"\x1b[2J4", "not a whole number from 0 up (8 characters)"),
         (b"1" * 40, "more than Kubernetes can count, which is 9223372036854775807 (40 characters)"),
@@ -112,7 +113,7 @@ def test_a_file_without_the_key_has_none(tmp_path: Path, key: str) -> None:
 @pytest.mark.parametrize("raw", [bytes(64), "tdx 31\n".encode("utf-16")], ids=["power failure", "UTF-16"])
 def test_a_file_that_is_no_text_may_have_the_key(tmp_path: Path, raw: bytes) -> None:
     (tmp_path / "capacity").write_bytes(raw)
-    assert error(tmp_path / "capacity", "tdx").endswith("/capacity is not a text")
+    assert error(tmp_path / "capacity", "tdx").endswith("/capacity is not a text, because it contains zero bytes")
 
 
 @pytest.mark.parametrize(

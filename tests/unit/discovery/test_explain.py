@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,10 @@ def test_when_shows_every_test_and_the_machines_value() -> None:
     ("code", "advice"),
     [("EIO", "dmesg may say more"), ("EACCES", "run it as root"), ("ELOOP", 'another key than "product"')],
 )
-def test_undetermined_device_has_its_reason_and_advice(code: str, advice: str) -> None:
+def test_undetermined_device_has_its_reason_and_advice(
+    code: str, advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
     host = machine(usb_device("1-1"), usb_device("1-2"), usb_hub("1-3"), errors({f"{usb_path('1-1')}/idProduct": code}))
     why = explanation(FTDI, host)
     (one,) = why.undetermined
@@ -145,6 +149,14 @@ def test_each_unknown_value_has_its_advice(written: str, advice: str) -> None:
 def test_a_probable_mistake_has_a_hint(written: str, hint: str) -> None:
     hints = explanation(written, machine(usb_device("1-2", "0529", "0001", "B03"))).hints
     assert hints == ((hint,) if hint else ())
+
+
+def test_root_is_not_advised_to_become_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The service's sandbox can deny access to root, and then the message names the sandbox."""
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    host = machine(usb_device("1-1"), errors({f"{usb_path('1-1')}/idProduct": "EACCES"}))
+    (one,) = explanation(FTDI, host).undetermined
+    assert "root" not in one.advice
 
 
 def test_many_devices_are_grouped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -230,7 +230,7 @@ def test_a_file_with_a_wrong_name_or_in_a_wrong_place_is_reported(tmp_path: Path
 
 
 def test_what_editors_and_package_managers_leave_is_not_read_and_not_reported(tmp_path: Path) -> None:
-    names = ["a.toml~", ".#b.toml", "d.toml.2026", "README", "e.toml.bak", ".h.toml", ".h.toml.swp", "#h.toml#"]
+    names = ["a.toml~", ".#b.toml", "d.toml.2026", "README", "e.toml.dpkg-old", ".h.toml", ".h.toml.swp", "#h.toml#"]
     configuration = load_files(tmp_path, {f"{ETC}/{name}": "=" for name in names})
     assert configuration.require().resources == ()
     assert [*configuration.skipped] == sorted(f"{tmp_path}/{ETC}/{name}" for name in names)

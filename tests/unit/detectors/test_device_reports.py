@@ -59,6 +59,12 @@ BLUETOOTH = [
     node("hci0", attributes={"uevent": "DEVTYPE=host\n"}, subsystem="bluetooth"),
     node("hci0:1", attributes={"uevent": "DEVTYPE=link\n"}, subsystem="bluetooth"),  # a connection to a controller
 ]
+# A camera has an infrared sensor, so it has two interfaces for video.
+INFRARED = [usb_device("1-3", interfaces=[("0e0100", "uvcvideo"), ("0e0100", "uvcvideo")])]
+TAPE = [node(name, subsystem="scsi_tape") for name in ("st0", "st0a", "nst0", "st10")]
+# The ports of an adapter have the same link, which leads to the last one.
+ONE_LINK = {"DEVLINKS": "/dev/serial/by-path/pci-0000:00:14.0-usb-0:1"}
+PORTS = [node("ttyUSB0", properties=ONE_LINK), node("ttyUSB1", properties=ONE_LINK)]
 TAGGED = node("event4", properties={"CURRENT_TAGS": "uaccess:seat"}, subsystem="input")  # without colons at its ends
 
 
@@ -100,6 +106,9 @@ TAGGED = node("event4", properties={"CURRENT_TAGS": "uaccess:seat"}, subsystem="
         (CAMERA, "udev", [{"subsystem": "video4linux", "properties.ID_V4L_CAPABILITIES": "*:capture:*"}], ["video0"]),
         (BLUETOOTH, "udev", [{"subsystem": "bluetooth"}], ["hci0", "hci0:1"]),
         (BLUETOOTH, "udev", [{"subsystem": "bluetooth", "devtype": "host"}], ["hci0"]),
+        (INFRARED, "usb", [{"class": "0e"}], ["1-3"]),
+        (TAPE, "udev", [{"subsystem": "scsi_tape", "node": "/dev/st*[0-9]"}], ["st0", "st10"]),
+        (PORTS, "udev", [{"subsystem": "tty", "link": "/dev/serial/by-path/*"}], ["ttyUSB0", "ttyUSB1"]),
         ([TAGGED], "udev", [{"subsystem": "input", "tag": "uaccess"}], ["event4"]),
         ([TAGGED], "udev", [{"subsystem": "input", "tag": "seat"}], ["event4"]),
     ],

@@ -19,6 +19,13 @@ ADVICE = {  # the page, and texts that it must contain
     "a program that uses libusb": ("docs/hardware.md", "libusb takes a device from its driver"),
     "an SSD behind a RAID controller": ("docs/reference.md", "USB sticks and RAID often report hdd"),
     "an F2FS on several disks": ("docs/hardware.md", "as a further disk of an F2FS"),
+    "a device that USB/IP shares": ("docs/hardware.md", 'except = { driver = "usbip-host" }'),
+    "the sockets of a virtual machine": ("docs/hardware.md", "often one socket for each processor"),
+    "a tape drive has several nodes": ("docs/hardware.md", '"/dev/st*[0-9]"'),
+    "a USB 3 device on USB 2": ("docs/recipes.md", "has a different `port` if it falls back to USB 2"),
+    "a part of an AMD GPU": ("docs/recipes.md", "`pci` does not count the parts of a divided GPU"),
+    "the link of an idle GPU": ("docs/recipes.md", "Do not match `current_link_speed`"),
+    "the serial number of a serial port": ("docs/recipes.md", 'ID_SERIAL_SHORT = "A17"'),
     "a 32-bit program in the sandbox": ("docs/files-and-programs.md", "`SystemCallArchitectures=native x86`"),
     "a certificate in kubelet.conf": ("docs/troubleshooting.md", "kubelet-client-current.pem"),
 }

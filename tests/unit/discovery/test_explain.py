@@ -104,9 +104,7 @@ def test_when_shows_every_test_and_the_machines_value() -> None:
     ("code", "advice"),
     [("EIO", "dmesg may say more"), ("EACCES", "run it as root"), ("ELOOP", 'another key than "product"')],
 )
-def test_undetermined_device_has_its_reason_and_advice(
-    code: str, advice: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_undetermined_device_has_its_reason_and_advice(code: str, advice: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     host = machine(usb_device("1-1"), usb_device("1-2"), usb_hub("1-3"), errors({f"{usb_path('1-1')}/idProduct": code}))
     why = explanation(FTDI, host)

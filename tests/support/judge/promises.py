@@ -86,7 +86,7 @@ def _removes(memory: Memory, name: str, text: str) -> Iterator[Breach]:
 
 
 def seen(memory: Memory, before: Document, after: Document) -> Iterator[Breach]:
-    """capacityd overwrites a value only if the same pass has read the value."""
+    """A pass overwrites a value only if the pass has read this value."""
     for numbers_of in (view.stored, view.allocatable):
         old = numbers_of(before)
         for name in sorted(changed(old, numbers_of(after))):
@@ -124,8 +124,8 @@ def holds(memory: Memory, before: Document, after: Document) -> Iterator[Breach]
 
 
 def true_when_written(memory: Memory, before: Document, after: Document) -> Iterator[Breach]:
-    """A patch sets the condition to True only if no fault remains. A reduction that waits for `lower_after` does not
-    count as a fault."""
+    """A patch sets the condition to True only if no fault remains after the patch. A reduction that waits for
+    `lower_after` does not count as a fault."""
     if not view.is_true(after):
         return
     for fault in sorted(faults(memory.after(before, after), after, memory.pass_readings), key=str):

@@ -18,7 +18,7 @@ ADVICE = {  # the page, and texts that it must contain
     "tags of managed node groups": ("docs/pods.md", "eks:DescribeNodegroup"),
     "a program that uses libusb": ("docs/hardware.md", "libusb takes a device from its driver"),
     "an SSD behind a RAID controller": ("docs/reference.md", "USB sticks and RAID often report hdd"),
-    "an F2FS on several disks": ("docs/hardware.md", "as a further disk of an F2FS"),
+    "an F2FS on several disks": ("docs/hardware.md", "as the second disk of an F2FS"),
     "a device that USB/IP shares": ("docs/hardware.md", 'except = { driver = "usbip-host" }'),
     "the sockets of a virtual machine": ("docs/hardware.md", "often one socket for each processor"),
     "a tape drive has several nodes": ("docs/hardware.md", '"/dev/st*[0-9]"'),

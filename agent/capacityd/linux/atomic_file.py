@@ -7,11 +7,12 @@ import os
 import stat
 from contextlib import suppress
 
-MAX_BYTES = 16 << 20
-"""The limit for reading a file. A thousand resources need a hundredth of it."""
+MAX_BYTES = 16 * 1024 * 1024
+"""The limit for reading a file. A configuration with a thousand resources needs a hundredth of it."""
 
 # Another user may own the folder, and create a link at the path. O_EXCL fails if the path already exists.
 _NEW_FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def replace_file(path: str, content: bytes, mode: int) -> None:
@@ -42,7 +43,8 @@ def read_regular_file(path: str) -> bytes:
     Only a regular file is opened, because open() can have an effect on a device.
     """
     _require_regular(os.stat(path), path)
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as f:
+    fd = os.open(path, _READ_FLAGS)
+    with open(fd, "rb") as f:
         _require_regular(os.fstat(f.fileno()), path)
         content = f.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:

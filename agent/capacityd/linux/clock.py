@@ -23,4 +23,5 @@ def busy_time(pid: int) -> float:
             on_processor, waiting, _ = f.read().split()
     except (OSError, ValueError):
         return 0.0
-    return (int(on_processor) + int(waiting)) / 1e9  # nanoseconds in the file
+    busy_nanoseconds = int(on_processor) + int(waiting)
+    return busy_nanoseconds / 1e9

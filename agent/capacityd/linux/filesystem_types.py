@@ -39,7 +39,9 @@ _TYPES = {
 }
 """Backing -> the names of its types, separated by spaces."""
 
-_BACKING_BY_TYPE = {type_: backing for backing, types in _TYPES.items() for type_ in types.split()}
+_BACKING_BY_TYPE: dict[str, Backing] = {}
+for _backing, _types in _TYPES.items():
+    _BACKING_BY_TYPE |= dict.fromkeys(_types.split(), _backing)
 
 
 def backing(type_: str) -> Backing | None:
@@ -96,7 +98,9 @@ def kind_of(type_: str, *, on_device: bool) -> str:
         return _KIND_OF_BACKING[backed_by]
     if on_device:
         return "local"  # includes FUSE on a disk, such as NTFS, with the type fuseblk
-    return "network" if backed_by is Backing.PROGRAM else "pseudo"  # most programs of FUSE connect to a server
+    if backed_by is Backing.PROGRAM:
+        return "network"  # most programs of FUSE connect to a server
+    return "pseudo"
 
 
 # The patterns match a part of a mount point's path, because the path's beginning depends on distribution and settings:
@@ -132,7 +136,9 @@ def is_of_pods(point: str, type_: str = "") -> bool:
 
     type_: the file system's type. A mounted namespace, such as a pod's network, counts wherever it is mounted.
     """
-    return backing(type_) is Backing.NAMESPACE or is_volume(point) or _CONTAINERS.search(point) is not None
+    is_namespace = backing(type_) is Backing.NAMESPACE
+    is_of_container = _CONTAINERS.search(point) is not None
+    return is_namespace or is_of_container or is_volume(point)
 
 
 def is_volume(point: str) -> bool:

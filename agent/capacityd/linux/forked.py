@@ -25,11 +25,13 @@ def text_within(seconds: float, action: Callable[[], str]) -> str | None:
     try:
         poll = select.poll()
         poll.register(pidfd, select.POLLIN)
-        if not poll.poll(1000 * seconds):
+        milliseconds = 1000 * seconds
+        has_ended = bool(poll.poll(milliseconds))
+        if not has_ended:
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)  # without waitpid(), because the child may hang for ever
             return None
         _, status = os.waitpid(pid, 0)
-        if status:
+        if status != 0:
             raise RuntimeError("the child process failed")
         return os.read(read_end, _MAX_BYTES).decode("utf-8", "surrogateescape")
     finally:

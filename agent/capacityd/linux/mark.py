@@ -36,8 +36,8 @@ def mark_of(pid: int) -> int | None:
     """The mark of a process; None if it has no mark, or has ended."""
     try:
         with open(f"/proc/{pid}/limits", "rb") as file:
-            (line,) = (line for line in file if line.startswith(_NAME_IN_PROC))
-        soft_limit = line.split()[3]  # "Max file locks", then the soft limit
-        return int(soft_limit)
+            (limit_line,) = [line for line in file if line.startswith(_NAME_IN_PROC)]
+        limits = limit_line.removeprefix(_NAME_IN_PROC).split()  # the soft limit, the hard limit and their unit
+        return int(limits[0])
     except (OSError, ValueError):  # the process has ended, or its limit is "unlimited"
         return None

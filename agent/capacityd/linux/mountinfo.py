@@ -42,7 +42,7 @@ class Mount:
     @property
     def read_only(self) -> bool:
         """Whether the file system itself is read-only, regardless of its mounts."""
-        return not set(READ_ONLY_OPTIONS).isdisjoint(self.options.split(","))
+        return any(option in READ_ONLY_OPTIONS for option in self.options.split(","))
 
     @property
     def is_subvolume(self) -> bool:
@@ -112,13 +112,16 @@ class MountTree:
         """The mount below a mount that is not in the tree yet. parent: the mount's parent, if the table has it."""
         if parent is not None and parent is not mount and is_inside(mount.point, parent.point):
             return parent
-        return None if mount.point == "/" else self.at(mount.point)
+        if mount.point == "/":
+            return None
+        return self.at(mount.point)
 
     def at(self, path: str) -> Mount | None:
         """The mount that an absolute path leads to; None if the table has none. Links are not resolved."""
         # The latest root comes first, because max() returns the first of several mounts with points of equal length.
         roots = [root for root in reversed(self._roots) if is_inside(path, root.point)]
-        return max((self._up(root, path) for root in roots), key=lambda mount: len(mount.point), default=None)
+        candidates = [self._up(root, path) for root in roots]
+        return max(candidates, key=lambda mount: len(mount.point), default=None)
 
     def below(self, mount: Mount) -> Mount | None:
         """The mount that contains the mount point of this mount; None if the table has none."""
@@ -142,8 +145,8 @@ class MountTree:
     def _up(self, mount: Mount, path: str) -> Mount:
         """The mount that the path leads to. mount: the lowest mount on the way."""
         for folder in steps_to(path):  # without /, because a mount over / does not change a process's root directory
-            while upper := self._upper.get((id(mount), folder)):
-                mount = upper
+            while (id(mount), folder) in self._upper:
+                mount = self._upper[id(mount), folder]
         return mount
 
 
@@ -155,8 +158,9 @@ def mounts_of_whole(mounts: Collection[Mount]) -> Iterator[Mount]:
     """
     roots = {mount.root for mount in mounts}
     for mount in mounts:
-        is_below_another = not roots.isdisjoint(parents(mount.root))
-        if mount.is_subvolume or mount.point == "/" or not is_below_another:
+        always_counts = mount.is_subvolume or mount.point == "/"
+        is_below_another = any(folder in roots for folder in parents(mount.root))
+        if always_counts or not is_below_another:
             yield mount
 
 

@@ -81,5 +81,5 @@ def _may_be_foreign_hard_link(part: PathPart, folder: PathPart) -> bool:
     """Whether another user may have made this hard link to a file of root, or of this process's user."""
     has_other_names = not part.is_folder and part.status.st_nlink >= 2
     others_may_write_folder = bool(folder.status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
-    is_folder_of_another = not _is_trusted_user(folder.status)
-    return has_other_names and _is_trusted_user(part.status) and (others_may_write_folder or is_folder_of_another)
+    others_may_add_name = others_may_write_folder or not _is_trusted_user(folder.status)
+    return has_other_names and _is_trusted_user(part.status) and others_may_add_name

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 def parents(path: str) -> Iterator[str]:
     """Yields all folders above an absolute path, the nearest first, up to /."""
     while path.startswith("/") and path != "/":
-        path = path.rpartition("/")[0] or "/"
+        folder, _, _name = path.rpartition("/")
+        path = folder or "/"  # "/usr" has "" before its "/"
         yield path
 
 
@@ -19,7 +20,8 @@ def steps_to(path: str) -> list[str]:
 
 def is_inside(path: str, folder: str) -> bool:
     """Whether an absolute path is the folder or inside it."""
-    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+    beginning = folder.rstrip("/") + "/"  # "/" for the folder /
+    return path == folder or path.startswith(beginning)
 
 
 def reversed_names(path: str) -> list[str]:

@@ -42,8 +42,9 @@ def _remedy(path: str, status: os.stat_result) -> list[str]:
     is_folder = stat.S_ISDIR(status.st_mode)
     if status.st_uid == 0:
         return ["chmod", "u+x" if is_folder else "u+r", path]
-    # Not chown for a folder, which may be the home of another user.
-    return ["chmod", "o+x", path] if is_folder else ["chown", "root", path]
+    if is_folder:  # not chown: the folder may be the home of another user
+        return ["chmod", "o+x", path]
+    return ["chown", "root", path]
 
 
 def others_may_read(path: str, root: str) -> bool:
@@ -58,7 +59,8 @@ def others_may_read(path: str, root: str) -> bool:
         folders = [folder for folder in folders if folder != real_root and is_inside(folder, real_root)]
     try:
         may_enter = all(os.stat(folder).st_mode & stat.S_IXOTH for folder in folders)
-        return may_enter and bool(os.stat(file).st_mode & stat.S_IROTH)
+        may_read = bool(os.stat(file).st_mode & stat.S_IROTH)
+        return may_enter and may_read
     except OSError:
         return False
 

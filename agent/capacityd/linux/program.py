@@ -30,8 +30,9 @@ def run_program(
     *,
     on_terminal: bool = False,
 ) -> tuple[int, bytes, bytes]:
-    """Runs a program in /, without a shell and in a new session, and kills its process group afterwards. A program that
-    hangs in the kernel does not die.
+    """Runs a program in /, without a shell and in a new session, and kills its process group afterwards.
+
+    A program that hangs in the kernel survives.
 
     timeout: seconds. max_output: limit of bytes for each of the two outputs. on_terminal: whether the program uses the
     standard input and the standard error of this process.
@@ -86,7 +87,8 @@ def _collect(pid: int, pipes: Sequence[int], *, deadline: float, max_output: int
             seconds_left = deadline - time.monotonic()
             if seconds_left < 0:
                 raise ProgramTimeoutError
-            ready = {fd for fd, _events in poll.poll(1000 * seconds_left)}
+            milliseconds_left = 1000 * seconds_left
+            ready = {fd for fd, _events in poll.poll(milliseconds_left)}
             if not ready:
                 raise ProgramTimeoutError
             for pipe in output_by_pipe.keys() & ready:

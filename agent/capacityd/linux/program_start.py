@@ -26,9 +26,10 @@ def why_not_executable(program: str) -> str:
     if not status.st_mode & 0o111:
         return f"is not executable ({_command('chmod', '+x', program)})"
     if os.statvfs(program).f_flag & os.ST_NOEXEC:
+        command = json.dumps(["/bin/sh", printable(program)], ensure_ascii=False)
         return (
             "is on a file system that is mounted with noexec: move it to another one or, if it is a script, name its "
-            f"interpreter in the command: {json.dumps(['/bin/sh', printable(program)], ensure_ascii=False)}"
+            f"interpreter in the command: {command}"
         )
     return f"may not be executed by this user ({owner_and_mode(status)}, and SELinux or AppArmor may deny it)"
 
@@ -41,7 +42,9 @@ def why_not_started(program: str, code: int | None) -> str:
         start = first_line(program)
     except OSError:
         return ""
-    return _what_is_missing(program, start) if code == errno.ENOENT else _wrong_format(program, start)
+    if code == errno.ENOENT:
+        return _what_is_missing(program, start)
+    return _wrong_format(program, start)
 
 
 def _what_is_missing(program: str, start: bytes) -> str:
@@ -51,7 +54,9 @@ def _what_is_missing(program: str, start: bytes) -> str:
     if start.endswith(b"\r\n"):
         remedy = _command("sed", "-i", _REMOVE_CARRIAGE_RETURNS, program)
         return f"its first line ends with a carriage return ({remedy})"
-    return "the interpreter in its first line does not exist" if start.startswith(b"#!") else ""
+    if start.startswith(b"#!"):
+        return "the interpreter in its first line does not exist"
+    return ""
 
 
 def _wrong_format(program: str, start: bytes) -> str:
@@ -65,7 +70,8 @@ def _wrong_format(program: str, start: bytes) -> str:
         return f"it begins with a byte order mark ({remedy})"
     if b"\0" in start:
         return "it is neither a text nor a binary of Linux"
-    if start.startswith(b"#!") and len(start) == _MAX_FIRST_LINE and not start.endswith(b"\n"):
+    is_cut = len(start) == _MAX_FIRST_LINE and not start.endswith(b"\n")
+    if start.startswith(b"#!") and is_cut:
         return f"its first line is too long: the kernel reads {_MAX_FIRST_LINE} bytes of it"
     return 'it does not begin with "#!" and an interpreter, such as "#!/bin/sh"; only a shell runs it nevertheless'
 

@@ -25,12 +25,18 @@ _SANDBOXED_LINE = "NoNewPrivs:\t1"
 root does not have this line."""
 _PSEUDO_DEVICES = "null zero full random urandom tty ptmx pts shm mqueue hugepages log fd stdin stdout stderr"
 """The names that PrivateDevices= leaves in /dev. Source: mount_private_dev() in systemd's src/core/namespace.c."""
-_HIDDEN_BY = {
-    "ProtectHome": (("yes", "tmpfs"), ("/home", "/root", "/run/user")),
-    "PrivateTmp": (("yes", "connected", "disconnected"), ("/tmp", "/var/tmp")),  # noqa: S108  # no file is created
-    "PrivateDevices": (("yes",), ("/dev",)),
+_HIDING_VALUES = {
+    "ProtectHome": ("yes", "tmpfs"),
+    "PrivateTmp": ("yes", "connected", "disconnected"),
+    "PrivateDevices": ("yes",),
 }
-"""Setting -> the values that hide folders, and the folders that they hide. Source: systemd.exec(5)."""
+"""Setting -> the values that hide folders. Source: systemd.exec(5)."""
+_HIDDEN_BY = {
+    "ProtectHome": ("/home", "/root", "/run/user"),
+    "PrivateTmp": ("/tmp", "/var/tmp"),  # noqa: S108  # no file is created
+    "PrivateDevices": ("/dev",),
+}
+"""Setting -> the folders that these values hide. Source: systemd.exec(5)."""
 _HIDDEN_FOLDERS = ("InaccessiblePaths", "TemporaryFileSystem")
 """The settings that name hidden folders."""
 _BINDS = ("BindPaths", "BindReadOnlyPaths")
@@ -53,9 +59,13 @@ class Sandbox:
     def hides(self, path: str) -> bool:
         """Whether the service can't see or can't read a path."""
         real_path = os.path.realpath(path)
-        if _nearest_length(real_path, self.hidden) > _nearest_length(real_path, self.visible):
+        hidden_length = _nearest_length(real_path, self.hidden)
+        visible_length = _nearest_length(real_path, self.visible)
+        if hidden_length > visible_length:  # the nearest folder is a hidden one
             return True
-        return not self.may_read_all and why_unreadable_to_root(path) != ""
+        if self.may_read_all:
+            return False
+        return why_unreadable_to_root(path) != ""
 
 
 def _nearest_length(path: str, folders: Iterable[str]) -> int:
@@ -70,8 +80,8 @@ def service_sandbox() -> Sandbox:
     hidden: list[str] = []
     for name in _HIDDEN_FOLDERS:
         hidden += _destinations(settings.get(name, ""))
-    for name, (values, folders) in _HIDDEN_BY.items():
-        if settings.get(name) in values:
+    for name, folders in _HIDDEN_BY.items():
+        if settings.get(name) in _HIDING_VALUES[name]:
             hidden += folders
     visible = [f"/dev/{name}" for name in _PSEUDO_DEVICES.split()]
     for name in _BINDS:

@@ -35,10 +35,10 @@ def has_ended(pid: int) -> bool:
     """Whether a process has ended, although its parent may not have reaped it yet (proc_pid_stat(5))."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            state = file.read().rpartition(b") ")[2][:1]
+            _, _, after_name = file.read().rpartition(b") ")  # the name in parentheses may contain any byte
     except OSError:
         return True
-    return state == b"Z"
+    return after_name.startswith(b"Z")  # the state "zombie"
 
 
 def kill_children(deadline: float, spared: Collection[int] = ()) -> dict[int, int]:

@@ -45,7 +45,8 @@ def sd_notify(message: str) -> None:
 
 def watchdog_timeout() -> float:
     """Returns the seconds within which systemd expects WATCHDOG=1 again (sd_watchdog_enabled(3)); infinity if never."""
-    if os.environ.get("WATCHDOG_PID", "") not in ("", str(os.getpid())):  # the watchdog is for another process
+    watched_pid = os.environ.get("WATCHDOG_PID", "")
+    if watched_pid not in ("", str(os.getpid())):  # the watchdog is for another process
         return math.inf
     try:
         microseconds = int(os.environ["WATCHDOG_USEC"])
@@ -65,7 +66,8 @@ def log_entry(priority: Priority, message: str, kind: EntryKind | None, fields: 
 
     kind: sets the entry's MESSAGE_ID, by which a journal can be searched; None: the entry has no MESSAGE_ID.
     """
-    if not (stderr_is_journal() and log_to_journal(priority, message, kind, fields)):
+    is_logged = stderr_is_journal() and log_to_journal(priority, message, kind, fields)
+    if not is_logged:
         write_stderr(f"capacityd: {message}\n")
 
 

@@ -24,8 +24,8 @@ from capacityd.linux.permissions import owner_and_mode
 from capacityd.linux.program_start import first_line
 
 _MAX_PROGRAMS = 6
-"""How many programs are checked if each program is a script, and its interpreter the next program. The kernel starts
-at most four scripts in a row."""
+"""How many programs are checked in a row: a script, its interpreter, which may be a script itself, and so on. The
+kernel starts at most four scripts in a row."""
 _INTERPRETER = re.compile(rb"#![ \t]*([^ \t\n]+)")
 """The start of a script, with the path of its interpreter."""
 _FOLDER_OF_ROOT = "use a folder that only root may write"
@@ -99,7 +99,7 @@ def find_trusted(path: str, trust: Trust) -> PathPart:
     last_part = None
     try:
         for part, folder in walk(path):
-            if last_part:
+            if last_part:  # not for the first part, which is /
                 _require(folder, trust, may_be_sticky=part.is_folder or trust.in_shared_folder)
             has_content = stat.S_ISREG(part.status.st_mode) or stat.S_ISFIFO(part.status.st_mode)
             if part.is_link or has_content:
@@ -146,10 +146,14 @@ def flaw_of_command(command: Sequence[str], trust: Trust) -> Flaw | None:
     """
     program, *arguments = command
     flaw = _flaw_of_program(program, trust)
-    paths = [argument for argument in arguments if argument.startswith("/")]
-    for path in paths:
-        flaw = flaw or flaw_of(path, trust)
-    return flaw
+    if flaw:
+        return flaw
+    for argument in arguments:
+        if argument.startswith("/"):
+            flaw = flaw_of(argument, trust)
+            if flaw:
+                return flaw
+    return None
 
 
 def flaw_of(path: str, trust: Trust) -> Flaw | None:
@@ -169,7 +173,8 @@ def flaw_of(path: str, trust: Trust) -> Flaw | None:
 def _flaw_of_program(program: str, trust: Trust) -> Flaw | None:
     """The flaw of a program, or of its interpreters."""
     for _ in range(_MAX_PROGRAMS):
-        if flaw := flaw_of(program, trust):
+        flaw = flaw_of(program, trust)
+        if flaw:
             return flaw
         try:
             interpreter = _INTERPRETER.match(first_line(program))
@@ -198,13 +203,15 @@ def _flaw(part: PathPart, trust: Trust, *, may_be_sticky: bool = False) -> Flaw 
     is_sticky = part.is_folder and bool(status.st_mode & stat.S_ISVTX)
     if part.is_link or (is_sticky and may_be_sticky):  # nobody can write a link
         return None
-    if status.st_mode & stat.S_IWOTH:
+    everybody_may_write = status.st_mode & stat.S_IWOTH
+    group_may_write = status.st_mode & stat.S_IWGRP
+    if everybody_may_write:
         writers = "everybody"
-    elif status.st_mode & stat.S_IWGRP and not trust.group_may_write:
+    elif group_may_write and not trust.group_may_write:
         writers = "its group"
     else:
         return None
-    # Other users need the mode of a folder such as /tmp.
+    # Not chmod for a folder such as /tmp, because other users need to write it.
     remedy = _FOLDER_OF_ROOT if is_sticky else shlex.join(["chmod", "go-w", part.path])
     return Flaw(part.path, f"is writable by {writers} {state}", remedy)
 

@@ -76,14 +76,14 @@ def unit_state(unit: str) -> UnitState | None:
     is_masked_now = load_state == "masked"
     is_masked_at_boot = file_state == "masked"
     may_start_at_boot = not (is_masked_now or is_masked_at_boot or file_state in _ONLY_UNTIL_REBOOT)
-    exit_status = int(values.get("ExecMainStatus") or 0)
+    main_status = int(values.get("ExecMainStatus") or 0)  # an exit status or the number of a signal
     is_restarting = values.get("SubState") == "auto-restart"
     was_killed = values.get("ExecMainCode") in _KILLED
     return UnitState(
         enabled=may_start_at_boot and (file_state == "enabled" or wanted_by_others),
         failing=values.get("ActiveState") == "failed" or is_restarting,
-        exit_status=exit_status,
-        signal=exit_status if is_restarting and was_killed else 0,
+        exit_status=main_status,
+        signal=main_status if is_restarting and was_killed else 0,
         masked=is_masked_now,
         active=values.get("ActiveState") in ("active", "reloading"),
     )

@@ -12,7 +12,7 @@ from typing import Any
 from capacityd.model.codec import Malformed, decode_variant, parse
 
 _READ_BYTES = 65536
-_MAX_LINE_BYTES = 4 << 20
+_MAX_LINE_BYTES = 4 * 1024 * 1024
 _STDIN, _STDOUT = 0, 1  # file descriptors
 
 
@@ -66,8 +66,10 @@ class ChildProcess:
             data = os.read(self._read_fd, _READ_BYTES)
         except BlockingIOError:
             return []
-        *lines, self._unfinished_line = (self._unfinished_line + data).split(b"\n")
-        self.has_ended = not data or len(self._unfinished_line) > _MAX_LINE_BYTES
+        text = self._unfinished_line + data
+        *lines, self._unfinished_line = text.split(b"\n")
+        is_closed = not data
+        self.has_ended = is_closed or len(self._unfinished_line) > _MAX_LINE_BYTES
         return lines
 
     def kill(self) -> None:

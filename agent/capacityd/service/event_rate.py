@@ -32,14 +32,15 @@ class EventRate:
     def held_until(self, reason: PassReason) -> float:
         """Returns when events of this reason may start a pass; minus infinity if no pass has taken a token yet."""
         # A pass needs one token. The bucket has this token BURST - 1 periods before the bucket is full.
-        return self._full_at.get(reason, -math.inf) - (BURST - 1) * PERIOD
+        full_at = self._full_at.get(reason, -math.inf)
+        return full_at - (BURST - 1) * PERIOD
 
     def count(self, reasons: Collection[PassReason], began: float) -> None:
         """Takes a token for each reason of a pass. began: when the pass began."""
+        full_after_empty = began + BURST * PERIOD
         for reason in _LIMITED.intersection(reasons):
-            full_at = max(self._full_at.get(reason, began), began)
-            # Even an empty bucket is full after BURST periods.
-            self._full_at[reason] = min(full_at + PERIOD, began + BURST * PERIOD)
+            full_at = max(began, self._full_at.get(reason, began))
+            self._full_at[reason] = min(full_at + PERIOD, full_after_empty)
 
     def count_unchanged(self, reasons: Collection[PassReason], began: float) -> None:
         """Empties the bucket of KERNEL after a pass that changed no reading."""

@@ -60,8 +60,8 @@ class EventSources:
             return set()
         self._credential_files = other_files
         watched = self._files()
-        failed = self._collect(partial(source.set_paths, watched) for source in self._file_events())
-        return {PassReason.CONFIG} | failed
+        calls = [partial(source.set_paths, watched) for source in self._file_events()]
+        return self._collect(calls) | {PassReason.CONFIG}
 
     def prepare_pass(self) -> set[PassReason]:
         """Sets the watches on files anew, if a file has changed. Returns the reasons for another pass.
@@ -75,7 +75,8 @@ class EventSources:
 
     def _files(self) -> dict[str, PassReason]:
         """The files to watch: path -> the reason for a pass when the file changes."""
-        return {**dict.fromkeys(self._credential_files, PassReason.CONFIG), **self._config.files}
+        credential_files = dict.fromkeys(self._credential_files, PassReason.CONFIG)
+        return {**credential_files, **self._config.files}
 
     def _reopen(self) -> None:
         for source in self._open.values():
@@ -97,12 +98,12 @@ class EventSources:
         config = self._config
         if _NETWORK_LINKS in config.subsystems:
             yield partial(UdevEvents, [_NETWORK_LINKS], PassReason.KERNEL)
-        devices = [subsystem for subsystem in config.subsystems if subsystem != _NETWORK_LINKS]
-        if devices:
-            yield partial(UdevEvents, devices, PassReason.DEVICES)
-        network = [kind for kind in config.kernel if kind in GROUPS]
-        if network:
-            yield partial(NetlinkEvents, network)
+        device_subsystems = [subsystem for subsystem in config.subsystems if subsystem != _NETWORK_LINKS]
+        if device_subsystems:
+            yield partial(UdevEvents, device_subsystems, PassReason.DEVICES)
+        network_kinds = [kind for kind in config.kernel if kind in GROUPS]
+        if network_kinds:
+            yield partial(NetlinkEvents, network_kinds)
         for kind in config.kernel:
             if kind in TABLES and os.path.exists(TABLES[kind]):
                 yield partial(TableEvents, TABLES[kind])
@@ -136,7 +137,9 @@ class EventSources:
         reasons: set[PassReason] = set()
         try:
             for call in calls:
-                reasons |= call() or set()  # prepare_pass() and set_paths() return None
+                new_reasons = call()
+                if new_reasons:  # None from prepare_pass() and set_paths()
+                    reasons |= new_reasons
         except OSError as e:
             log(Priority.WARNING, f"an event source failed and is reopened: {e}")
             self._reopen()

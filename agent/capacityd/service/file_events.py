@@ -14,7 +14,7 @@ import struct
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from typing import TypeAlias
+from dataclasses import dataclass
 
 from capacityd.linux.filesystem_types import may_hang
 from capacityd.linux.mountinfo import MOUNT_TABLE, mount_of
@@ -27,7 +27,7 @@ _EVENT = struct.Struct("iIII")  # inotify_event: watch descriptor, mask, cookie,
 _IN_MODIFY = 0x2
 _IN_ATTRIB = 0x4
 _IN_CLOSE_WRITE = 0x8
-_IN_MOVE = 0x40 | 0x80
+_IN_MOVE = 0x40 | 0x80  # IN_MOVED_FROM, IN_MOVED_TO
 _IN_CREATE = 0x100
 _IN_DELETE = 0x200
 _IN_DELETE_SELF = 0x400
@@ -42,9 +42,17 @@ _FOLDER_MASK = (
 _FILE_MASK = _IN_MODIFY | _IN_DONT_FOLLOW | _IN_MASK_ADD  # MASK_ADD keeps the mask of a folder that is watched already
 _NO_WATCH = -1
 
-_State: TypeAlias = list[object]
-"""What compare() compares. For each watched point of a path, the list has two items. The first item identifies the
-nearest existing folder above the point, and the second item identifies the point and its last change."""
+
+@dataclass(frozen=True, slots=True)
+class _PointState:
+    """What compare() compares of a watched point. None stands for what does not exist, or must not be accessed."""
+
+    folder_id: tuple[int, int] | None
+    """Device and inode of the nearest existing folder above the point."""
+    point_id: tuple[int, int] | None
+    """Device and inode of the point."""
+    changed_at: int | None
+    """When the point last changed (ctime), in nanoseconds."""
 
 
 class FileEvents:
@@ -67,7 +75,7 @@ class FileEvents:
         # "" stands for the watched folder or file itself. Different paths of one inode have the same descriptor.
         self._watches: dict[tuple[int, str], set[str]] = {}
         self._points: dict[str, list[str]] = {}  # path -> its links and its target, all of which are watched
-        self._states: dict[str, _State] = {}  # path -> its state when its watches were set
+        self._states: dict[str, list[_PointState]] = {}  # path -> its points' states when its watches were set
         self._has_changed = False  # whether a path has changed since its watches were set
         try:
             self._watch()
@@ -93,7 +101,7 @@ class FileEvents:
         watches: defaultdict[tuple[int, str], set[str]] = defaultdict(set)
         remote = _remote_mount_points()
         self._points = {path: watch_points(path, remote) for path in self._paths}
-        self._states = {path: _state_of(points, remote) for path, points in self._points.items()}
+        self._states = {path: _states_of(points, remote) for path, points in self._points.items()}
         self._has_changed = False
         for path, points in self._points.items():
             for point in points:
@@ -103,11 +111,14 @@ class FileEvents:
             # truncate(2) does not open the file, so the folder's watch reports no close. Only a watch on the file
             # itself reports the change (_IN_MODIFY).
             target = points[-1]
-            descriptor = _NO_WATCH if target in remote else self._add(target, _FILE_MASK)
+            if target in remote:
+                continue
+            descriptor = self._add(target, _FILE_MASK)
             if descriptor != _NO_WATCH:
                 watches[descriptor, ""].add(path)
         last_descriptors = {descriptor for descriptor, _name in self._watches}
-        for descriptor in last_descriptors.difference(descriptor for descriptor, _name in watches):
+        needed_descriptors = {descriptor for descriptor, _name in watches}
+        for descriptor in last_descriptors - needed_descriptors:
             self._libc.inotify_rm_watch(self._fd, descriptor)
         self._watches = watches
 
@@ -150,7 +161,7 @@ class FileEvents:
         if self._has_changed:  # a pass is due already
             return set()
         remote = _remote_mount_points()
-        changed = [path for path, points in self._points.items() if _state_of(points, remote) != self._states[path]]
+        changed = [path for path, points in self._points.items() if _states_of(points, remote) != self._states[path]]
         self._has_changed = bool(changed)
         return {self._paths[path] for path in changed}
 
@@ -171,21 +182,27 @@ class FileEvents:
         os.close(self._fd)
 
 
-def _state_of(points: Collection[str], remote: Collection[str]) -> _State:
-    """Returns the current state of a path. points: the paths that are watched for it. remote: mount points to avoid."""
-    state: _State = []
+def _states_of(points: Collection[str], remote: Collection[str]) -> list[_PointState]:
+    """Returns the current states of these points. remote: mount points to avoid."""
+    states: list[_PointState] = []
     for point in points:
         folder_status = _status_of_nearest_folder(point, remote)
-        state.append((folder_status.st_dev, folder_status.st_ino) if folder_status else None)
         status = _status(point, remote)
-        state.append((status.st_dev, status.st_ino, status.st_ctime_ns) if status else None)
-    return state
+        changed_at = status.st_ctime_ns if status else None
+        states.append(_PointState(_id(folder_status), _id(status), changed_at))
+    return states
+
+
+def _id(status: os.stat_result | None) -> tuple[int, int] | None:
+    """Device and inode; None without a status."""
+    return (status.st_dev, status.st_ino) if status else None
 
 
 def _status_of_nearest_folder(path: str, remote: Collection[str]) -> os.stat_result | None:
     """The status of the nearest existing folder above the path; None if all folders are below remote mount points."""
     for folder in parents(path):
-        if status := _status(folder, remote):
+        status = _status(folder, remote)
+        if status is not None:
             return status
     return None
 
@@ -203,5 +220,5 @@ def _status(path: str, remote: Collection[str]) -> os.stat_result | None:
 def _remote_mount_points() -> set[str]:
     """Mount points of network and FUSE file systems."""
     with open(MOUNT_TABLE, encoding="utf-8", errors="surrogateescape", newline="\n") as f:
-        mounts = filter(None, map(mount_of, f))
-        return {mount.point for mount in mounts if may_hang(mount.type)}
+        mounts = (mount_of(line) for line in f)
+        return {mount.point for mount in mounts if mount and may_hang(mount.type)}

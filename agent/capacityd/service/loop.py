@@ -24,7 +24,7 @@ from capacityd.service.worker_process import WorkerProcess
 WORKER_TIMEOUT_BASE = 180.0  # seconds that a worker may run, in addition to the time that its detectors may take
 COMPARE_PERIOD = 60.0  # seconds between two searches for changed files, in case an event was lost
 CHECK_RETRY_PERIOD = 20.0  # seconds until a failed check of the configuration is retried
-_STOP = {signal.SIGTERM, signal.SIGINT}
+_STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT}
 
 
 class Service:
@@ -82,7 +82,7 @@ class Service:
             self._compare_at = self._around.monotonic() + COMPARE_PERIOD
             reasons |= self._sources.compare()
         self._attend_worker()
-        if signals & _STOP:
+        if signals & _STOP_SIGNALS:
             sd_notify("STOPPING=1")
             self._watcher.stop()
             self._worker.kill()
@@ -90,8 +90,8 @@ class Service:
         now = self._around.monotonic()
         if signal.SIGHUP in signals:
             self._check_at = now
-        if PassReason.RESUME in reasons:  # the watcher's connection may be dead
-            self._watcher.stop()  # the next pass starts the watcher again
+        if PassReason.RESUME in reasons:
+            self._watcher.stop()  # its connection may be dead; the next pass starts the watcher again
         self._schedule.notify(reasons, now)
         return None
 
@@ -99,19 +99,22 @@ class Service:
         """Starts a worker if a check or a pass is due. A pass comes first, so that many reloads do not delay it."""
         if self._watcher.comparison.pop_change(any_report=self._schedule.retries_at_report):
             self._schedule.notify({PassReason.NODE}, now)
-        if self._pass_at() <= now:
+        pass_at = self._pass_at()
+        if pass_at <= now:
             reasons = self._schedule.pop_due(now)
             self._watcher.comparison.begin_pass()
             self._schedule.notify(self._sources.prepare_pass(), now)
             self._give_job(Job.RECONCILE, reasons)
         elif self._check_at <= now:
             self._check_at = math.inf
-            if self._is_ready:
-                sd_notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
-            check_reason = PassReason.CONFIG if self._is_ready else PassReason.START  # CONFIG: a reload
+            is_reload = self._is_ready
+            if is_reload:
+                microseconds = time.monotonic_ns() // 1000
+                sd_notify(f"RELOADING=1\nMONOTONIC_USEC={microseconds}")
+            check_reason = PassReason.CONFIG if is_reload else PassReason.START
             self._give_job(Job.CHECK, frozenset({check_reason}))
-        elif self._pass_at() <= now + DEBOUNCE and self._watcher.pids:
-            # While the watcher runs, the pass will probably use the API server. The worker imports the modules now.
+        elif pass_at <= now + DEBOUNCE and self._watcher.is_running:
+            # The watcher runs, so the pass will probably use the API server. The worker imports the client meanwhile.
             self._worker.start_early()
 
     def _give_job(self, job: Job, reasons: frozenset[PassReason]) -> None:
@@ -134,8 +137,8 @@ class Service:
         until = min(self._worker.deadline, self._watcher.silent_at, self._compare_at)
         if not self._worker.is_busy:
             until = min(until, self._check_at, self._pass_at())
-        seconds = min(max(0.0, until - self._around.monotonic()), self._longest_wait)
-        return self._around.wait(poll, seconds)
+        seconds_left = max(0.0, until - self._around.monotonic())
+        return self._around.wait(poll, min(seconds_left, self._longest_wait))
 
     def _pass_at(self) -> float:
         """When the next pass starts, unless an event comes first. No pass starts without a configuration."""
@@ -143,7 +146,8 @@ class Service:
 
     def _read_watcher(self) -> None:
         watcher = self._watcher
-        last_since, last_reason = watcher.watched_since, watcher.not_watched_because
+        last_since = watcher.watched_since
+        last_reason = watcher.not_watched_because
         self._note_watch(watcher.read_messages())
         if watcher.watched_since != last_since or watcher.not_watched_because != last_reason:
             self._write_status_file()
@@ -154,7 +158,7 @@ class Service:
             self._schedule.watch_begins()
         elif failure:
             self._schedule.watch_fails(self._around.monotonic(), look_now=failure.look_now)
-            if not self._watcher.pids:
+            if not self._watcher.is_running:
                 self._reports.log_watcher_end(failure.reason)
 
     def _attend_worker(self) -> None:
@@ -211,7 +215,7 @@ class Service:
             self._config = result.config
             self._sources.watch(result.config)
             self._worker_timeout = WORKER_TIMEOUT_BASE + result.config.detectors_timeout
-        if self._is_ready:  # before the service is ready, its first pass follows in any case
+        if self._is_ready:  # otherwise, the first pass follows in any case
             sd_notify("READY=1")  # ends RELOADING=1
             self._schedule.notify({PassReason.CONFIG}, now)
         self._report_result("")

@@ -13,7 +13,7 @@ class NodeComparison:
 
     def __init__(self) -> None:
         self._reported: str | None = None  # the watcher's last report; None: the Node is not watched
-        self._left: str | None = None  # the Node as the last pass left it; None: unknown
+        self._left_by_pass: str | None = None  # the Node as the last pass left it; None: unknown
         self._reported_before_pass: str | None = None  # the watcher's last report when the current pass began
         self._is_compared = True  # whether pop_change() has compared the watcher's last report
 
@@ -31,12 +31,12 @@ class NodeComparison:
 
         fingerprint: None if the pass did not read the Node. Then the watcher's last report before the pass counts.
         """
-        self._left = self._reported_before_pass if fingerprint is None else fingerprint
+        self._left_by_pass = self._reported_before_pass if fingerprint is None else fingerprint
 
     @property
     def is_unchanged(self) -> bool:
         """Whether the Node is watched, and has not changed since the last pass."""
-        return self._reported is not None and self._reported == self._left
+        return self._reported is not None and self._reported == self._left_by_pass
 
     def pop_change(self, *, any_report: bool) -> bool:
         """Returns whether the watcher has reported a change of the Node since the last call.
@@ -46,4 +46,4 @@ class NodeComparison:
         if self._is_compared:
             return False
         self._is_compared = True
-        return any_report or self._reported != self._left
+        return any_report or self._reported != self._left_by_pass

@@ -31,44 +31,45 @@ class Reports:
         self.check = CheckResult()  # the result of the check whose configuration is active
         self._errors: dict[Job, str] = {}
         self._metrics = NO_METRICS  # of the last pass
-        self._unavailable: tuple[str, ...] = ()  # the error of each event source that could not be opened
-        self._watcher_logged_at: dict[str, float] = {}  # reason -> uptime
+        self._source_errors: tuple[str, ...] = ()  # the errors of the event sources that could not be opened
+        self._watcher_logged_at: dict[str, float] = {}  # reason -> uptime when it was last logged
 
     def log_error(self, job: Job, error: str) -> None:
         """Logs a job's error when it is new, and "recovered" when no job has an error any more.
 
         error: the error of the job's last run; "" if it succeeded.
         """
-        last = self._errors.pop(job, "")
+        last_error = self._errors.pop(job, "")
         if error:
             self._errors[job] = error
-        if error and error != last:
+        if error and error != last_error:
             log(Priority.WARNING, error)
-        if last and not self._errors:
+        if last_error and not self._errors:
             log(Priority.NOTICE, "recovered")
 
     def log_metrics(self, metrics: MetricsResult) -> None:
         """Logs a new error of the metrics file, and the end of an error."""
-        last = self._metrics
+        last_metrics = self._metrics
         self._metrics = metrics
-        if metrics.error and metrics != last:
+        if metrics.error and metrics != last_metrics:
             message = f"{metrics.error}; {metrics.advice}" if metrics.advice else metrics.error
             log(Priority.WARNING, message)
-        is_written = metrics.path and not metrics.error  # without a path, no file is configured any more
-        if last.error and is_written:
+        is_written = metrics.path and not metrics.error  # the path is "" if no file is configured
+        if last_metrics.error and is_written:
             log(Priority.NOTICE, f"the error of the metrics file {metrics.path} has ended")
 
     def log_unavailable(self, errors: Collection[str]) -> None:
         """Logs the new errors. errors: those of the event sources that could not be opened."""
         for error in errors:
-            if error not in self._unavailable:
+            if error not in self._source_errors:
                 log(Priority.WARNING, f"{error}; a reconcile pass looks for changes once a minute")
-        self._unavailable = tuple(errors)
+        self._source_errors = tuple(errors)
 
     def log_watcher_end(self, reason: str) -> None:
         """Logs why the watcher does not run, each reason at most once in WATCHER_LOG_PERIOD."""
         now = uptime()
-        if now >= self._watcher_logged_at.get(reason, -math.inf) + WATCHER_LOG_PERIOD:
+        last_logged_at = self._watcher_logged_at.get(reason, -math.inf)
+        if now >= last_logged_at + WATCHER_LOG_PERIOD:
             self._watcher_logged_at[reason] = now
             log(Priority.WARNING, f"{reason}; the next pass starts it again")
 
@@ -85,12 +86,13 @@ class Reports:
         after the next pass is due, the service is stuck. running: whether a worker has a job, or will soon get a job.
         """
         now = time.time()
+        busy_seconds = time.monotonic() - self._worker.began
         status = ServiceStatus(
             pid=os.getpid(),
             next_reconcile=now + next_pass_in,
             overdue_at_uptime=uptime() + next_pass_in + overdue_after,
             error="; ".join(self._errors.values()),
-            event_source_errors=self._unavailable,
+            event_source_errors=self._source_errors,
             configuration_errors=self.check.configuration_errors,
             previous_active=self.check.previous_active,
             configuration_files=self.check.files,
@@ -98,7 +100,7 @@ class Reports:
             metrics_advice=self._metrics.advice,
             pass_running=running,
             activity=self._worker.activity,
-            busy_since=now - (time.monotonic() - self._worker.began),
+            busy_since=now - busy_seconds,
             watched_since=self._watcher.watched_since,
             not_watched=self._watcher.not_watched_because,
         )

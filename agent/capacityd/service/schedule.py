@@ -26,12 +26,12 @@ delay a pod that needs a new device."""
 PROMPT_DEBOUNCE = 0.1
 """A pass starts this time after the first change of the Node. A Node, unlike a device, needs no time to settle."""
 
-RESYNC_PERIOD = 3600.0  # between two passes without an event, unless the configuration sets another period (resync)
+RESYNC_PERIOD = 3600.0  # between two passes without an event; the configuration's `resync` replaces it
 
 FIRST_POLL = 60.0
 POLL_PERIOD = 300.0
-"""While the Node is not watched, passes read it. The first pass starts within FIRST_POLL, because the Node may just
-have changed. Then a pass starts in each POLL_PERIOD."""
+"""While the Node is not watched, passes read the Node. The first one starts within FIRST_POLL, because the Node may
+just have changed. Then a pass starts in each POLL_PERIOD."""
 
 _END_WAIT = frozenset({PassReason.CONFIG, PassReason.RESUME})
 """Events that may end any error, so that the retry starts at once. After other events, the retry still waits for the
@@ -48,8 +48,9 @@ class Schedule:
         self.resync_period = RESYNC_PERIOD
         """The period of the passes without an event. A new value counts after the next pass that reads the Node."""
         self._uniform = uniform
-        # The events since the last pass: reason -> the times of the first and of the last event.
-        self._events: dict[PassReason, tuple[float, float]] = {}
+        # The events since the last pass: reason -> the time of the first event, and of the last event.
+        self._first_event_at: dict[PassReason, float] = {}
+        self._last_event_at: dict[PassReason, float] = {}
         self._rate = EventRate()
         self._start_at: float | None = now  # the time of the pass at the start; None after this pass
         self._resync_at = now + RESYNC_PERIOD
@@ -66,7 +67,8 @@ class Schedule:
     def retries_at_report(self) -> bool:
         """Whether any report of the watcher is a reason to try the failed pass again at once.
 
-        False if no pass has failed, and after a conflict, because another writer may change the Node all the time.
+        False if the last pass has succeeded. Also False after a conflict, because another writer may change the Node
+        all the time.
         """
         return self._failure_cause not in (None, RetryCause.CONFLICT)
 
@@ -83,8 +85,8 @@ class Schedule:
     def notify(self, reasons: set[PassReason], now: float) -> None:
         """Adds events that have come now. reasons: why these events start a pass."""
         for reason in reasons:
-            first, _ = self._events.get(reason, (now, now))
-            self._events[reason] = first, now
+            self._first_event_at.setdefault(reason, now)
+            self._last_event_at[reason] = now
         if reasons & _END_WAIT:
             self._not_before = -math.inf
         elif PassReason.NODE in reasons and self.retries_at_report:
@@ -94,7 +96,8 @@ class Schedule:
         """The time of the next pass, unless an event comes first."""
         if self._start_at is not None:  # no event starts a pass before start_jitter has ended
             return self._start_at
-        return max(min(self._events_due_at(), self._timer_at()), self._not_before)
+        due_at = min(self._events_due_at(), self._timer_at())
+        return max(due_at, self._not_before)
 
     def _timer_at(self) -> float:
         """When a pass starts without an event."""
@@ -107,7 +110,8 @@ class Schedule:
         due_times: list[float] = []
         first_times: list[float] = []  # of the events of hardware and files that need time to settle
         last_times: list[float] = []
-        for reason, (first, last) in self._events.items():
+        for reason, first in self._first_event_at.items():
+            last = self._last_event_at[reason]
             held_until = self._rate.held_until(reason)
             if last < held_until:  # these events must not delay events of other kinds
                 due_times.append(held_until)
@@ -117,14 +121,16 @@ class Schedule:
                 first_times.append(first)
                 last_times.append(last)
         if first_times:
-            due_times.append(min(max(last_times) + DEBOUNCE, min(first_times) + DEBOUNCE_MAX))
+            debounced_at = max(last_times) + DEBOUNCE
+            latest = min(first_times) + DEBOUNCE_MAX
+            due_times.append(min(debounced_at, latest))
         return min(due_times, default=math.inf)
 
     def pop_due(self, now: float) -> frozenset[PassReason]:
         """Returns the reasons for a pass, and clears them; an empty set if no pass is due."""
         if now < self.wakes_at():
             return frozenset()
-        reasons = set(self._events)
+        reasons = set(self._first_event_at)
         if self._start_at is not None:
             reasons.add(PassReason.START)
         if self._timer_at() <= now:
@@ -132,7 +138,8 @@ class Schedule:
         self._pass_reasons = frozenset(reasons)
         self._pass_began = now
         self._rate.count(reasons, now)
-        self._events = {}
+        self._first_event_at = {}
+        self._last_event_at = {}
         self._start_at = None
         self._follow_up_at = math.inf  # end_pass() sets it again
         self._not_before = -math.inf
@@ -142,14 +149,16 @@ class Schedule:
         """Plans the next passes after a pass that has ended now."""
         if not result.changed:
             self._rate.count_unchanged(self._pass_reasons, self._pass_began)
-        if self._poll_at < math.inf:
+        is_watched = self._poll_at == math.inf
+        if not is_watched:
             self._poll_at = now + POLL_PERIOD
         if result.error:
             self._plan_retry(result, now)
             return
         self._failure_cause = None
         if result.node is not None:  # the pass has read the Node, and has refreshed a heartbeat that was due
-            self._resync_at = now + self.resync_period * self._uniform(0.8, 1.2)
+            random_share = self._uniform(0.8, 1.2)
+            self._resync_at = now + random_share * self.resync_period
         if result.requeue_after is not None:
             self._follow_up_at = now + result.requeue_after
         if result.start_in is not None:
@@ -164,9 +173,10 @@ class Schedule:
         # The pause is added to Retry-After, because an overloaded API server always sends "1".
         longest_pause = pause(result.cause, wrong_for=now - self._failure_since)
         self._follow_up_at = self._retry_after_until + self._jittered(longest_pause)
-        wait_has_ended = self._events.keys() & _END_WAIT  # by an event that came during the pass
-        if not wait_has_ended:
-            self._not_before = self._retry_after_until + SHORTEST_PAUSE[result.cause] * LEAST_SHARE
+        event_ended_wait = self._first_event_at.keys() & _END_WAIT  # an event that came during the pass
+        if not event_ended_wait:
+            shortest_pause = SHORTEST_PAUSE[result.cause] * LEAST_SHARE
+            self._not_before = self._retry_after_until + shortest_pause
 
     def _jittered(self, longest: float) -> float:
         """A random pause that is at most this long."""
@@ -175,4 +185,5 @@ class Schedule:
 
 def uniform(low: float, high: float) -> float:
     """A random number from low to high. The module random would take 4 MiB of memory."""
-    return low + (high - low) * int.from_bytes(os.urandom(4), "little") / 2**32
+    random_share = int.from_bytes(os.urandom(4), "little") / 2**32  # from 0 to 1
+    return low + (high - low) * random_share

@@ -29,8 +29,9 @@ class UdevEvents:
             raise OSError("udev is not running")
         self._reason = reason
         self._monitor = _started_monitor(subsystems)
-        # A duplicate, because libudev closes its own descriptor with the last reference to the monitor.
-        self._socket = socket.socket(fileno=os.dup(self._monitor.fileno()))
+        # The socket needs a descriptor of its own, because libudev closes the monitor's descriptor with the monitor.
+        fd = os.dup(self._monitor.fileno())
+        self._socket = socket.socket(fileno=fd)
 
     def fileno(self) -> int:
         return self._socket.fileno()

@@ -13,6 +13,8 @@ from collections.abc import Collection
 from capacityd.linux.path_walk import MAX_LINKS
 from capacityd.linux.paths import reversed_names
 
+_ROOT = 0  # the uid
+
 
 def watch_points(path: str, remote: Collection[str]) -> list[str]:
     """Returns the paths to watch for this path: each link on the way and, at the end, the target.
@@ -21,19 +23,21 @@ def watch_points(path: str, remote: Collection[str]) -> list[str]:
     the path enters one of these mount points, the list ends with the mount point.
     """
     owner_by_link, target = _follow(path, remote)
-    trusted_owners = {0, os.geteuid(), *_owner(target, remote)}
+    trusted_owners = {_ROOT, os.geteuid(), *_owner(target, remote)}
     points: list[str] = []
     for link, owner in owner_by_link.items():
         points.append(link)
         if owner not in trusted_owners:
             return points
-    return points if target is None else [*points, target]
+    if target is not None:
+        points.append(target)
+    return points
 
 
 def _follow(path: str, remote: Collection[str]) -> tuple[dict[str, int], str | None]:
     """Follows a path up to its target, or up to a remote mount point. Returns the links with their owners, and the end.
 
-    The end is None if the path has too many links. Then open() fails with ELOOP.
+    The end is None if the path has too many links, so that open() would fail with ELOOP.
     """
     owner_by_link: dict[str, int] = {}
     link_count = 0

@@ -15,8 +15,8 @@ from capacityd.service.surroundings import REAL, Surroundings
 
 SILENCE = 65.0
 """If the watcher writes no line for this number of seconds, the service ends the watcher. An API server sends a
-bookmark each minute, and the watcher then writes a line. So without a line, the server or the watcher hangs, the
-connection is dead, or something on the way holds back responses."""
+bookmark each minute, and the watcher writes a line for each bookmark. If no line comes, the server or the watcher
+hangs, the connection is dead, or a proxy holds back the responses."""
 
 
 class WatcherProcess:
@@ -26,7 +26,8 @@ class WatcherProcess:
         self._around = around
         self._command = command
         self._process: ChildProcess | None = None
-        self._target_hash = 0  # of the target that the running process watches; the target may contain credentials
+        # The hash of the running watcher's target. The target itself is not kept, because it may contain credentials.
+        self._target_hash = 0
         self._heard_at = 0.0  # when the running process started, or last wrote a line
         self.comparison = NodeComparison()
         self.watched_since: float | None = None
@@ -40,9 +41,14 @@ class WatcherProcess:
         return [self._process.pid] if self._process else []
 
     @property
+    def is_running(self) -> bool:
+        """Whether the watcher is running."""
+        return self._process is not None
+
+    @property
     def silent_at(self) -> float:
-        """When read_messages() ends the watcher, unless the watcher writes a line; infinity if it is not running."""
-        return self._heard_at + SILENCE if self._process else math.inf
+        """When read_messages() ends the watcher if no line comes first; infinity if the watcher is not running."""
+        return self._heard_at + SILENCE if self.is_running else math.inf
 
     def register(self, poll: select.poll) -> None:
         """Lets poll() return when there is a message to read."""
@@ -70,7 +76,7 @@ class WatcherProcess:
         return None
 
     def read_messages(self) -> NotWatched | None:
-        """Reads the messages since the last call, and ends a silent watcher. Returns the last new failure, if any."""
+        """Reads the messages since the last call, and ends a silent watcher. Returns the newest failure, if any."""
         if self._process is None:
             return None
         self._process.flush()

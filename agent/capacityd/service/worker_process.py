@@ -17,7 +17,7 @@ from capacityd.service.surroundings import REAL, Surroundings
 from capacityd.service.watcher_process import WatcherProcess
 
 MAX_WAIT = 10.0  # seconds for which a worker waits for a job
-_KILL_TIMEOUT = 1.0  # seconds; a child that hangs in the kernel must not stop the service
+_KILL_TIMEOUT = 1.0  # seconds to wait for killed children, because a child that hangs in the kernel may not end
 
 
 class WorkerProcess:
@@ -35,7 +35,8 @@ class WorkerProcess:
         self._around = around
         self._process: ChildProcess | None = None
         self._may_start_early = True
-        self._deadline = 0.0  # when attend() ends the running worker
+        self.deadline = math.inf
+        """When attend() ends the worker; infinity if the worker is not running."""
         self.job: Job | None = None
         """The current or the last job; None: the worker waits for a job."""
         self.began = 0.0
@@ -59,9 +60,9 @@ class WorkerProcess:
         """
         if self._process is None and self._may_start_early:
             self._may_start_early = False
-            self._await_job()
             with suppress(OSError):
                 self._process = self._around.start_child([*self._command, EARLY])
+                self._await_job()
 
     def give(self, request: JobRequest, timeout: float) -> None:
         """Gives the job to the waiting worker, or to a new one. Raises OSError if the new worker can't be started.
@@ -72,13 +73,13 @@ class WorkerProcess:
         self._may_start_early = True
         self.job = request.job
         self.began = self._around.monotonic()
-        self._deadline = self.began + timeout
         self.probed = False
         self.check_result = None
         self.pass_result = None
         self.metrics = NO_METRICS
         if self._process is None:
             self._process = self._around.start_child(self._command)
+        self.deadline = self.began + timeout
         self._process.send(json.dumps(encode(request)).encode())
 
     def finish_check(self) -> CheckResult | None:
@@ -93,17 +94,12 @@ class WorkerProcess:
 
     def _await_job(self) -> None:
         self.job = None
-        self._deadline = self._around.monotonic() + MAX_WAIT
+        self.deadline = self._around.monotonic() + MAX_WAIT
 
     def register(self, poll: select.poll) -> None:
         """Lets poll() return when the worker has sent a message."""
         if self._process:
             self._process.register(poll)
-
-    @property
-    def deadline(self) -> float:
-        """When attend() ends the worker; infinity if the worker is not running."""
-        return self._deadline if self._process else math.inf
 
     @property
     def activity(self) -> Activity | None:
@@ -127,10 +123,12 @@ class WorkerProcess:
             self._take(message)
         if process.has_ended:
             statuses = self.kill()  # also kills the processes that the worker has started
-            return _how_it_ended(statuses.get(process.pid, 0))
+            status = statuses.get(process.pid, 0)  # 0 if the worker did not end in time
+            return _how_it_ended(status)
         if self.deadline <= self._around.monotonic():
+            timeout = self.deadline - self.began
             self.kill()
-            return f"exceeded its timeout of {self._deadline - self.began:.0f} s"
+            return f"exceeded its timeout of {timeout:.0f} s"
         return None
 
     def _take(self, message: Message) -> None:
@@ -151,7 +149,9 @@ class WorkerProcess:
         if self._process:
             self._process.kill()
             self._process = None
-        return self._around.kill_children(self._around.monotonic() + _KILL_TIMEOUT, self._watcher.pids)
+            self.deadline = math.inf
+        kill_deadline = self._around.monotonic() + _KILL_TIMEOUT
+        return self._around.kill_children(kill_deadline, self._watcher.pids)
 
 
 def _how_it_ended(status: int) -> str:

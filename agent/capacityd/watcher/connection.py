@@ -16,10 +16,11 @@ from capacityd.model.cluster_access import ClusterAccess
 _TIMEOUT = 10.0
 """Seconds for connecting to one of the server's addresses, of which some may be dead, and for each read of the TLS
 handshake and of the response's header."""
-_PIECE_BYTES = 1 << 16
-_MAX_LINE_BYTES = 4 << 20
+_PIECE_BYTES = 65536
+_MAX_LINE_MIB = 4
 """The limit for an event. etcd stores Nodes of up to 1.5 MiB, in an encoding that is shorter than JSON."""
-_ESCAPES = {ord(character): f"\\{character}" for character in "\\,="}
+_MAX_RETRY_AFTER_DIGITS = 8
+_ESCAPES = str.maketrans({"\\": r"\\", ",": r"\,", "=": r"\="})
 """The escapes in the value of a field selector. Source: EscapeValue in k8s.io/apimachinery, pkg/fields/selector.go."""
 
 
@@ -50,7 +51,7 @@ class Connection:
         self._http = _Http(context, server_name, first_hop.hostname or "", first_hop.port)
         path = f"{server.path.rstrip('/')}/api/v1/nodes?{_query(target.node)}"
         headers = {"Accept": "application/json", "User-Agent": f"capacityd/{__version__}", **target.headers}
-        if target.proxy and context:
+        if target.proxy and context:  # the proxy forwards the TLS connection
             self._http.set_tunnel(server.hostname or "", server.port or 443, dict(target.proxy_headers))
         elif target.proxy:
             path = f"http://{server.netloc}{path}"
@@ -87,10 +88,11 @@ class Connection:
                 raise WatchFailure("has closed the connection, or sent a damaged response") from None
             if not piece:
                 return None
-            *lines, self._unfinished_line = (self._unfinished_line + piece).split(b"\n")
-            self._lines.extend(filter(None, lines))
-            if len(self._unfinished_line) > _MAX_LINE_BYTES:
-                raise WatchFailure(f"has sent an event of more than {_MAX_LINE_BYTES >> 20} MiB")
+            text = self._unfinished_line + piece
+            *lines, self._unfinished_line = text.split(b"\n")
+            self._lines.extend(line for line in lines if line)
+            if len(self._unfinished_line) > _MAX_LINE_MIB * 1024 * 1024:
+                raise WatchFailure(f"has sent an event of more than {_MAX_LINE_MIB} MiB")
         return self._lines.popleft()
 
     def close(self) -> None:
@@ -127,8 +129,8 @@ def context_of(target: ClusterAccess) -> ssl.SSLContext:
 
 def refusal(status: int, retry_after: str = "") -> WatchFailure:
     """The failure for this HTTP status. retry_after: the header's value; "" if the header is missing."""
-    is_number = retry_after.isdecimal() and len(retry_after) < 9
-    seconds = float(retry_after) if is_number else 0.0  # a date is ignored
+    is_usable = retry_after.isdecimal() and len(retry_after) <= _MAX_RETRY_AFTER_DIGITS  # a date is not usable
+    seconds = float(retry_after) if is_usable else 0.0
     if status == http.client.UNAUTHORIZED:
         return WatchFailure("rejected the watcher's credentials (HTTP 401)", look_now=True)
     if status == http.client.FORBIDDEN:
@@ -147,6 +149,7 @@ def _why_unreachable(error: Exception) -> str:
         return "presented a certificate that the watcher does not accept"
     if isinstance(error, socket.gaierror):
         return "cannot be reached: its name cannot be resolved"
-    if isinstance(error, OSError) and error.errno and not isinstance(error, ssl.SSLError):
+    is_tls_error = isinstance(error, ssl.SSLError)  # its errno is a number of OpenSSL
+    if isinstance(error, OSError) and error.errno and not is_tls_error:
         return f"cannot be reached: {os.strerror(error.errno)}"
     return "cannot be reached, or its response is damaged"

@@ -30,11 +30,12 @@ LONG_CONNECTION = 5.0
 
 _STDOUT = 1  # file descriptor
 _SIGN_PERIOD = 30.0  # seconds between two signs of life during a pause, or for events that change nothing
+_SIGN_OF_LIFE = ""  # an empty line
 _NO_NODE = ""  # the fingerprint of a Node that does not exist
 
 
 class Watcher:
-    """Watches the target's Node as long as the process lives. Times come from time.monotonic()."""
+    """Watches the target's Node as long as the process lives. Times are values of time.monotonic()."""
 
     def __init__(self, target: ClusterAccess) -> None:
         self._target = target
@@ -63,11 +64,13 @@ class Watcher:
         """Watches until the server ends the connection. Raises WatchFailure."""
         if self._context is None and urlsplit(self._target.server).scheme == "https":
             self._context = context_of(self._target)
-        self._write("")
+        self._write(_SIGN_OF_LIFE)
         connection = Connection(self._target, self._context)
         try:
-            while (line := connection.next_line()) is not None:
+            line = connection.next_line()
+            while line is not None:
                 self._take(line)
+                line = connection.next_line()
         finally:
             connection.close()
 
@@ -77,7 +80,7 @@ class Watcher:
         if self._first_event_at is None:
             self._first_event_at = time.monotonic()
         if seen is None:
-            self._write("")
+            self._write(_SIGN_OF_LIFE)
         elif seen == self._reported:
             self._show_life()
         else:
@@ -91,7 +94,8 @@ class Watcher:
             kind = event["type"]
             content = event["object"]
             if kind == "BOOKMARK":
-                return _NO_NODE if self._first_event_at is None else None
+                is_first_event = self._first_event_at is None
+                return _NO_NODE if is_first_event else None
             if kind == "ERROR":
                 raise refusal(int(content["code"]))
             if content["metadata"]["name"] != self._target.node:
@@ -118,9 +122,11 @@ class Watcher:
         longest = pause(RetryCause.UNREACHABLE, now - self._failing_since, failure.retry_after)
         # A restarted server loses the connections of many Nodes at once, so a part of the pause is random.
         until = now + random.uniform(longest * LEAST_SHARE, longest)  # noqa: S311  # jitter is no secret
-        while (seconds := until - time.monotonic()) > 0:
+        seconds_left = until - time.monotonic()
+        while seconds_left > 0:
             self._show_life()
-            time.sleep(min(seconds, _SIGN_PERIOD))
+            time.sleep(min(seconds_left, _SIGN_PERIOD))
+            seconds_left = until - time.monotonic()
 
     def _report_failure(self, failure: WatchFailure) -> None:
         reason = f"{self._target.api_server} {failure.reason}"
@@ -129,7 +135,7 @@ class Watcher:
     def _show_life(self) -> None:
         """Writes an empty line, unless another line was written within _SIGN_PERIOD. Each line wakes the service."""
         if time.monotonic() - self._wrote_at >= _SIGN_PERIOD:
-            self._write("")
+            self._write(_SIGN_OF_LIFE)
 
     def _write(self, line: str) -> None:
         """Writes a message of model/messages.py, or an empty line, to the resident process."""

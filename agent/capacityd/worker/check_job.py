@@ -34,24 +34,24 @@ def check(folder: str, selection: Selection, reasons: Collection[PassReason]) ->
     folder: the runtime directory. reasons: why the job is due. PassReason.CONFIG means a reload.
     """
     path = os.path.abspath(selection.config) if selection.config else None  # None selects the usual places
-    files = ConfigFiles(path, stamps_of(path))  # the stamps are taken before the files are read, to miss no change
+    files = ConfigFiles(path, stamps_of(path))  # before load(), so that a change during load() is noticed
     loaded = load(selection.config)
     errors = tuple(problem.public() for problem in loaded.problems)  # without quotes from private files
     is_reload = PassReason.CONFIG in reasons
     previous = runtime_files.read_config(folder) if is_reload else None
-    keeps_previous = previous is not None and bool(errors)
-    active = previous.config if previous and errors else loaded.config
+    kept = previous if errors else None
+    active = kept.config if kept else loaded.config
     result = CheckResult(
         service_config(active, selection),
         configuration_errors=errors,
-        previous_active=keeps_previous,
+        previous_active=kept is not None,
         files=files,
     )
     try:
         runtime_files.write_config(folder, CheckedConfig(active, errors))
     except CapacitydError as e:
-        saved = previous.config if previous else active  # config.json still contains the previous configuration
-        send_message(replace(result, config=service_config(saved, selection), error=str(e)))
+        used = previous.config if previous else active  # workers still read the previous configuration
+        send_message(replace(result, config=service_config(used, selection), error=str(e)))
         return 1
     journal.send(_entries(loaded, previous))
     send_message(result)
@@ -71,7 +71,8 @@ def _entries(loaded: Loaded, previous: CheckedConfig | None) -> Iterator[Journal
         message = "the configuration has errors; the previous configuration stays active"
         yield JournalEntry(EntryKind.CONFIGURATION_REJECTED, Priority.ERROR, message)
     elif previous.config.digest != loaded.config.digest:
-        old, new = previous.config.digest or "none", loaded.config.digest or "none"
+        old = previous.config.digest or "none"
+        new = loaded.config.digest or "none"
         message = f"the configuration changed: hash {old} → {new}"
         yield JournalEntry(None, Priority.NOTICE, message, {"OLD": old, "NEW": new})
 
@@ -88,19 +89,21 @@ def service_config(config: Config, selection: Selection) -> ServiceConfig:
         files |= dict.fromkeys(resource.when_paths, PassReason.FILE)
         detector = load_detector(resource.detector)
         if isinstance(detector, DeviceDetector):
-            subsystems |= {*detector.udev_subsystems}
+            subsystems.update(detector.udev_subsystems)
             if detector.find_in:
-                subsystems |= {*resource.texts_for(SUBSYSTEM)}
+                subsystems.update(resource.texts_for(SUBSYSTEM))
             kernel |= detector.kernel_events
             if resource.has_test("system"):
                 kernel |= detector.system_events
         elif detector.watched:  # the name of the setting with the path of a file to watch
-            files |= {str(table.settings[detector.watched]): PassReason.FILE for table in resource.tables}
+            watched_paths = [str(table.settings[detector.watched]) for table in resource.tables]
+            files |= dict.fromkeys(watched_paths, PassReason.FILE)
+    blocked_times = [max_blocked_of(resource) for resource in config.resources]
     return ServiceConfig(
         subsystems=tuple(sorted(subsystems)),
         kernel=tuple(sorted(kernel)),
         files=files,
         # An upper limit, because several detectors run at the same time.
-        detectors_timeout=MAX_BUSY + sum(max_blocked_of(resource) for resource in config.resources),
+        detectors_timeout=MAX_BUSY + sum(blocked_times),
         resync=config.settings.resync,
     )

@@ -81,9 +81,9 @@ def _new_troubles(status: PassStatus, last: PassStatus) -> Iterator[JournalEntry
 
 
 def _has_other_entry(trouble: Trouble) -> bool:
-    """Whether the entry about a reading, or the check of the configuration, logs this trouble."""
+    """Whether another entry logs this trouble: the one about an unknown reading, or one of the configuration check."""
     if trouble.reason is ConditionReason.CONFIGURATION_REJECTED:
-        return trouble.key is None
+        return trouble.key is None  # a trouble with a key is found in the pass, not by the check
     return trouble.reason is ConditionReason.UNKNOWN
 
 
@@ -106,18 +106,16 @@ def _changed_readings(status: PassStatus, last: PassStatus) -> Iterator[JournalE
 def _new_holds(end: PassEnd, status: PassStatus, last: PassStatus) -> Iterator[JournalEntry]:
     """The changes that a limit holds back since this pass."""
     held_before = {wait.key for wait in last.waits if wait.holds_change}
-    published = {change.key: change.published for change in status.changes}
+    published_by_key = {change.key: change.published for change in status.changes}
     for wait in status.waits:
-        if wait.key is None or not wait.holds_change or wait.key in held_before:
+        is_new_hold = wait.holds_change and wait.key not in held_before
+        if wait.key is None or not is_new_hold:
             continue
-        fields = {
-            "RESOURCE": str(wait.key),
-            "OLD": str(published.get(wait.key)),
-            "NEW": reading_text(status.readings.get(wait.key.name)),
-            "REASON": wait.text(end.inputs.uptime),
-            "WAIT": wait.reason.value,
-        }
-        message = f"{wait.key}: {fields['OLD']} → {fields['NEW']}: {fields['REASON']}"
+        old = str(published_by_key.get(wait.key))
+        new = reading_text(status.readings.get(wait.key.name))
+        reason = wait.text(end.inputs.uptime)
+        fields = {"RESOURCE": str(wait.key), "OLD": old, "NEW": new, "REASON": reason, "WAIT": wait.reason.value}
+        message = f"{wait.key}: {old} → {new}: {reason}"
         yield JournalEntry(None, Priority.NOTICE, message, fields)
 
 

@@ -60,7 +60,8 @@ def work(folder: str, selection: Selection, request: JobRequest) -> int:
         failure = import_failure(e)
         if failure is None:
             # The exception's message may quote a private file, and other users may read the journal.
-            print("".join(traceback.format_tb(e.__traceback__)), type(e).__name__, file=sys.stderr)
+            stack = "".join(traceback.format_tb(e.__traceback__))
+            print(stack, type(e).__name__, file=sys.stderr)
             return 1
         error = failure
     if request.job is Job.CHECK:

@@ -12,14 +12,15 @@ from capacityd.schema.config import Config
 from capacityd.worker.pass_state import PassStatus
 
 _NODE_LABEL = "capacityd_node"
-"""The label with the Node's name, in each series. Prometheus' label `instance` can't replace it, because it contains an
-address, which another machine may get later. A label `node` may also come from relabelling, so that ours would become
-`exported_node`."""
+"""The label with the Node's name, in each series. Prometheus' label `instance` is not enough: it contains an address,
+which another machine may get later. The name is not `node`, because relabelling may add a label `node`, and Prometheus
+would then rename this one to `exported_node`."""
 
 
 def metrics_text(config: Config, status: PassStatus) -> bytes:
     """The content of the metrics file after a pass. Raises ImportError if the Prometheus library is missing."""
-    return exposition(gauges(config, status), {_NODE_LABEL: status.node} if status.node else {})
+    common_labels = {_NODE_LABEL: status.node} if status.node else {}
+    return exposition(gauges(config, status), common_labels)
 
 
 def gauges(config: Config, status: PassStatus) -> list[Gauge]:

@@ -35,6 +35,8 @@ _ADVICE = {
 }
 """errno of a failed write -> advice."""
 
+_OPEN_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
 
 def replace(earlier: str | None, config: Config, status: PassStatus) -> MetricsResult | None:
     """Writes the configured file, and removes the file at the earlier path if the path has changed.
@@ -44,7 +46,9 @@ def replace(earlier: str | None, config: Config, status: PassStatus) -> MetricsR
     earlier: the path in the last pass; None if the last pass wrote no file. status: the status of this pass.
     """
     path = config.settings.textfile
-    removal_error = remove(earlier) if earlier and earlier != path else ""
+    removal_error = ""
+    if earlier and earlier != path:
+        removal_error = remove(earlier)
     written = _write(path, config, status) if path else None
     if written and written.error:
         return written
@@ -104,5 +108,6 @@ def _is_of_service(path: str) -> bool:
     """Whether this is a regular file with the service's metrics. The service writes no links. Raises OSError."""
     if not stat.S_ISREG(os.lstat(path).st_mode):
         return False
-    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as f:
+    fd = os.open(path, _OPEN_FLAGS)
+    with open(fd, "rb") as f:
         return f.read(len(_FIRST_LINE)) == _FIRST_LINE

@@ -72,5 +72,5 @@ class PassStatus:
         if self.observe:
             counts["not written (observe = true)"] = sum(change.action.writes for change in self.changes)
         texts = [f"{len(self.published)} of {len(readings)} resources published"]
-        texts += [f"{count} {what}" for what, count in counts.items() if count]
+        texts += [f"{count} {state}" for state, count in counts.items() if count > 0]
         return ", ".join(texts)

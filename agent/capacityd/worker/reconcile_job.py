@@ -33,7 +33,7 @@ from capacityd.worker.pass_state import PassStatus
 from capacityd.worker.runtime_files import CheckedConfig
 from capacityd.worker.selection import host_of, node_of
 
-_NEW_CONFIGURATION = frozenset({PassReason.CONFIG, PassReason.START})
+_STARTS_ANEW = frozenset({PassReason.CONFIG, PassReason.START})
 """Reasons for a pass that ignores earlier writes and denials, and identifies the Node anew: a person has asked for the
 pass, or credentials are new."""
 
@@ -62,12 +62,14 @@ class PassJob:
         """Runs the pass. Raises CapacitydError."""
         reasons = self._request.reasons
         settings = self._config.settings
-        is_first_pass = PassReason.START in reasons and not self._last.status.at
+        no_pass_has_ended = self._last.status.at == 0.0
+        is_first_pass = PassReason.START in reasons and no_pass_has_ended
         if is_first_pass and settings.start_jitter:
             self._start_later(random.uniform(0.0, settings.start_jitter))  # noqa: S311  # jitter is no secret
             return
-        is_new = not reasons.isdisjoint(_NEW_CONFIGURATION)
-        cache = CredentialsCache(None if is_new else self._last.identity)
+        starts_anew = bool(reasons & _STARTS_ANEW)
+        only_reads = reasons <= _ONLY_READS
+        cache = CredentialsCache(None if starts_anew else self._last.identity)
         end = Pass(
             self.open_node(cache),
             read_machine=self._read_machine,
@@ -75,8 +77,8 @@ class PassJob:
             device_plugins=self.device_plugins,
             memory=self._last.reconcile,
             writes=not settings.observe,
-            may_send_nothing=self._request.node_unchanged and reasons <= _ONLY_READS,
-            resets_limits=is_new,
+            may_send_nothing=self._request.node_unchanged and only_reads,
+            resets_limits=starts_anew,
         ).run()
         self._finish(end, cache)
 
@@ -87,10 +89,12 @@ class PassJob:
         """
         inputs = self._inputs(self._read_machine(None))
         wait = Wait(inputs.uptime + start_in, WaitReason.START_JITTER)
-        status = replace(self._status(PassEnd(inputs, self._last.reconcile)), waits=(wait,))
+        end = PassEnd(inputs, self._last.reconcile)
+        status = replace(self._status(end), waits=(wait,))
         self._show(status)
-        memory = pass_memory.to_text(replace(self._last, status=status))
-        self.send(PassResult(memory=memory, start_in=start_in, status=wait.text(inputs.uptime)))
+        memory = replace(self._last, status=status)
+        text = pass_memory.to_text(memory)
+        self.send(PassResult(memory=text, start_in=start_in, status=wait.text(inputs.uptime)))
 
     def _read_machine(self, node_name: str | None) -> Mapping[str, Reading]:
         """Reads all resources, and tells the service that the machine has been read."""
@@ -145,7 +149,7 @@ class PassJob:
             reasons=tuple(sorted(self._request.reasons)),
             readings={name: without_details(reading) for name, reading in end.inputs.readings.items()},
             observe=config.settings.observe,
-            error=str(end.error or ""),
+            error=str(end.error) if end.error else "",
             configuration=config.digest,
             expect=config.expectations(),
             waits=end.waits,

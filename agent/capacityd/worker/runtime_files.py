@@ -44,7 +44,8 @@ class CheckedConfig:
 
 def runtime_directory() -> str:
     """The folder of the files: systemd's RuntimeDirectory or, outside of the service, its usual path."""
-    return os.environ.get("RUNTIME_DIRECTORY", "/run/capacityd").split(":")[0]
+    folders = os.environ.get("RUNTIME_DIRECTORY", "/run/capacityd")
+    return folders.split(":")[0]
 
 
 def read_config(folder: str) -> CheckedConfig | None:
@@ -105,8 +106,8 @@ def running(folder: str) -> ServiceStatus | None:
             locks = f.read()
     except OSError:
         return None
-    device = lock_file.st_dev
-    lock = f" {os.major(device):02x}:{os.minor(device):02x}:{lock_file.st_ino} "
+    device = f"{os.major(lock_file.st_dev):02x}:{os.minor(lock_file.st_dev):02x}"
+    lock = f" {device}:{lock_file.st_ino} "
     if lock not in locks:
         return None
     return read_service(folder) or NO_STATUS

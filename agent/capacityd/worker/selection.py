@@ -37,6 +37,7 @@ def node_of(selection: Selection, config: Config, host: Host, cache: Credentials
 
     is_recording = selection.machine is not None
     required_id = None if is_recording else machine_id(host)  # None accepts any machine's Node
-    machine = Machine(host.hostname(), required_id, system_uuid(host) if required_id else "")
+    required_uuid = system_uuid(host) if required_id else ""
+    machine = Machine(host.hostname(), required_id, required_uuid)
     kubeconfig = selection.kubeconfig or config.settings.kubeconfig
     return ApiNode(kubeconfig, node_name, machine, cache)

@@ -23,8 +23,8 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
         files = files_of_service(root)
     else:
         files = files_at(path)
-        root = "/"  # path is not below root
-    failures = [Problem(clean(file), clean(reason)) for file, reason in files.failures.items()]
+        root = "/"  # the parameter root applies only to the service's files
+    failures = [Problem(file=clean(file), message=clean(error)) for file, error in files.failures.items()]
     documents = [_document(file, files, root) for file in files.paths]
     loaded = parse(documents, failures)
     return replace(loaded, folders=files.folders, skipped=tuple(files.skipped))
@@ -41,6 +41,11 @@ def _document(file: str, files: Files, root: str) -> TomlTable:
         text = read(file, files)
         return TomlTable(parse_toml(text), file, text, private=private)
     except ConfigError as e:
-        quotes_text = e.line > 0  # only an error with a line may quote the file
-        problem = Problem(clean(file), clean(str(e)), line=e.line, private=private and quotes_text)
+        may_quote_file = e.line > 0  # an error without a line is about the file itself, not about its text
+        problem = Problem(
+            file=clean(file),
+            message=clean(str(e)),
+            line=e.line,
+            private=private and may_quote_file,
+        )
         return TomlTable({}, file, text, problems=[problem])

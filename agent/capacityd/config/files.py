@@ -1,9 +1,9 @@
 """Finds the files of the configuration, in the order of merging, and reads them.
 
-The order of the files follows the UAPI configuration files specification. So does masking: the administrator's file
-replaces a vendor's file of the same name. One exception: the main file comes between the vendors' files and the
-administrator's files. Only root may be able to change the files (linux/trust.py), because they can name programs that
-the service runs as root.
+The order of the files follows the UAPI configuration files specification, with one exception: the main file comes
+between the vendors' files and the administrator's files. Masking also follows the specification: an administrator's
+file replaces a vendor's file of the same name. Only root may be able to change the files (linux/trust.py), because the
+files can name programs that the service runs as root.
 """
 
 from __future__ import annotations
@@ -22,16 +22,26 @@ from capacityd.linux.permissions import why_unreadable_to_root
 from capacityd.linux.trust import NotTrusted, Trust, find_trusted, own_trust, trust_in, trusted_names
 from capacityd.model.errors import ConfigError
 
-MAX_FILE_BYTES = 1 << 20
+MAX_FILE_BYTES = 2**20
 
-_SUFFIX = r"~|\.(bak|old|new|orig|swp|disabled|(dpkg|ucf)-[a-z]+|rpm(new|save|orig))"
-_LEFTOVER = re.compile(rf"\..*|README.*|#.*#|.*({_SUFFIX})|lost\+found|.*\.toml.+")
-"""Names of files that are skipped: hidden files, copies, and leftovers of editors and package managers."""
+_SKIPPED_NAME = re.compile(
+    r"""
+    \..*                                          # hidden
+    | README.*
+    | lost\+found
+    | .*~ | \#.*\# | .*\.swp                      # left by an editor
+    | .*\.(bak|old|new|orig|disabled)             # a copy
+    | .*\.toml.+                                  # a copy, such as x.toml.1
+    | .*\.((dpkg|ucf)-[a-z]+|rpm(new|save|orig))  # left by a package manager
+    """,
+    re.VERBOSE,
+)
+"""The name of a file that is skipped."""
 
 _WRONG_NAME = 'is not read, because its name does not end with ".toml"; rename or remove it'
 _DEV_NULL = os.makedev(1, 3)
 """The device number of /dev/null (null(4))."""
-_CONTENT_IS_LOST = ", as after a power failure: write it again or remove it"
+_LOST_CONTENT = ", as after a power failure: write it again or remove it"
 """The end of a message about a file without content."""
 
 
@@ -40,12 +50,13 @@ class Files:
     """The files to read, and the errors of their folders."""
 
     need_permissions: bool
-    """Whether the files' modes must let root read them. The service is root without the capability to ignore modes."""
+    """Whether the files' modes must allow root to read the files, because the service is root without the capability to
+    ignore modes."""
     trust: Trust
-    """The users and groups that may change the files. If a user names a file, they include the file's owner and the
-    groups that may write it."""
+    """The users and groups that may change the files. For a path that a user names in a command, the path's owner and
+    the groups that may write to the path also belong to them."""
     masking: set[str] = field(default_factory=set)
-    """Paths of files that replace a vendor's file of the same name. Only these files may be empty."""
+    """Paths of files that replace a vendor's file of the same name. Only a file that replaces another may be empty."""
     folders: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
     """Path of a folder -> the names of its files that are read; None if there is no such folder."""
     paths: list[str] = field(default_factory=list)
@@ -59,27 +70,32 @@ class Files:
 def files_of_service(root: str) -> Files:
     """The files that the service reads. root: the folder used as /."""
     files = Files(need_permissions=os.geteuid() == 0, trust=own_trust())
-    vendor_files: dict[str, str] = {}
+    vendor_files: dict[str, str] = {}  # name -> path
     for folder in VENDOR_FOLDERS:
-        found = _add_folder(os.path.join(root, folder), files)
-        files.masking |= _same_names(found, vendor_files)
-        vendor_files |= found
+        files_in_folder = _add_folder(os.path.join(root, folder), files)
+        files.masking |= _masking_paths(files_in_folder, vendor_files)
+        vendor_files |= files_in_folder
     main_file = os.path.join(root, MAIN_FILE)
-    main_files = [main_file] if os.path.lexists(main_file) else []
-    if main_files:
+    main_files: list[str] = []
+    if os.path.lexists(main_file):
+        main_files.append(main_file)
         files.folders[os.path.dirname(main_file)] = (os.path.basename(main_file),)
     local_files = _add_folder(os.path.join(root, LOCAL_FOLDER), files)
-    files.masking |= _same_names(local_files, vendor_files)
+    files.masking |= _masking_paths(local_files, vendor_files)
     files.failures |= misplaced(root)
-    files.paths += [vendor_files[name] for name in sorted(vendor_files.keys() - local_files.keys())]
+    unmasked_names = vendor_files.keys() - local_files.keys()
+    files.paths += [vendor_files[name] for name in sorted(unmasked_names)]
     files.paths += main_files
-    files.paths += [local_files[name] for name in sorted(local_files)]
+    files.paths += local_files.values()
     return files
 
 
-def _same_names(later: Mapping[str, str], earlier: Mapping[str, str]) -> set[str]:
-    """The paths of later files that replace earlier files of the same names. later, earlier: name -> path."""
-    return {path for name, path in later.items() if name in earlier}
+def _masking_paths(later_files: Mapping[str, str], earlier_files: Mapping[str, str]) -> set[str]:
+    """The paths of later files that replace an earlier file of the same name.
+
+    later_files, earlier_files: name -> path.
+    """
+    return {path for name, path in later_files.items() if name in earlier_files}
 
 
 def files_at(path: str) -> Files:
@@ -90,8 +106,8 @@ def files_at(path: str) -> Files:
     elif not os.path.isdir(path):
         files.paths.append(path)
     else:
-        found = _add_folder(path, files, may_have_others=True)
-        files.paths += [found[name] for name in sorted(found)]
+        files_in_folder = _add_folder(path, files, may_have_other_files=True)
+        files.paths += files_in_folder.values()
         if not files.paths and not files.failures:
             files.failures[path] = "contains no file whose name ends with .toml"
     return files
@@ -112,12 +128,13 @@ def read(path: str, files: Files) -> str:
             return ""
         if not stat.S_ISREG(target.status.st_mode):
             raise ConfigError("is not a regular file")
-        with open(open_regular(target), "rb") as file:
+        descriptor = open_regular(target)
+        with open(descriptor, "rb") as file:
             raw = file.read(MAX_FILE_BYTES + 1)
     except NotTrusted as e:
-        raise ConfigError(_not_trusted(e, path)) from e
+        raise ConfigError(_not_trusted_message(e, path)) from e
     except OSError as e:
-        raise ConfigError(_reason(e)) from e
+        raise ConfigError(_os_error_message(e)) from e
     if len(raw) > MAX_FILE_BYTES:
         raise ConfigError("is larger than 1 MiB; is it the right file?")
     return _decoded(raw, masks_another=path in files.masking)
@@ -130,50 +147,51 @@ def _decoded(raw: bytes, *, masks_another: bool) -> str:
     failure.
     """
     content = raw.removeprefix(codecs.BOM_UTF8).strip()
-    if not content and masks_another:
+    if content == b"" and masks_another:
         return ""
-    if not content:
-        raise ConfigError(f"is empty{_CONTENT_IS_LOST}; if it is meant to be empty, write a comment into it", line=1)
-    if not content.strip(b"\0"):
-        raise ConfigError(f"contains only zero bytes{_CONTENT_IS_LOST}", line=1)
+    if content == b"":
+        raise ConfigError(f"is empty{_LOST_CONTENT}; if it is meant to be empty, write a comment into it", line=1)
+    if content.strip(b"\0") == b"":
+        raise ConfigError(f"contains only zero bytes{_LOST_CONTENT}", line=1)
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as e:
+        wrong_byte = e.object[e.start]
         line = e.object.count(b"\n", 0, e.start) + 1
-        why = f"is not UTF-8: it has the byte 0x{e.object[e.start]:02x}; save it as UTF-8"
-        raise ConfigError(why, line=line) from e
+        raise ConfigError(f"is not UTF-8: it has the byte 0x{wrong_byte:02x}; save it as UTF-8", line=line) from e
 
 
-def _not_trusted(error: NotTrusted, path: str) -> str:
-    """The message about a configuration file or folder that somebody else could change.
+def _not_trusted_message(error: NotTrusted, path: str) -> str:
+    """The message about a configuration file or folder at this path that somebody else could change.
 
-    path: the file or folder. If the flaw is in a folder above path, the message names that folder.
+    If the flaw is in a folder above the path, the message names that folder.
     """
     flaw = error.flaw
-    where = "" if flaw.path == path else f"{flaw.path} "
-    return f"{where}{flaw.problem}, but the configuration names programs that run as root: {flaw.remedy}"
+    folder = "" if flaw.path == path else f"{flaw.path} "
+    return f"{folder}{flaw.problem}, but the configuration names programs that run as root: {flaw.remedy}"
 
 
-def _add_folder(folder: str, files: Files, *, may_have_others: bool = False) -> dict[str, str]:
-    """Returns the .toml files of a folder: name -> path. Adds all other results to files.
+def _add_folder(folder: str, files: Files, *, may_have_other_files: bool = False) -> dict[str, str]:
+    """Returns the .toml files of a folder, sorted: name -> path. Adds all other results to files.
 
-    The caller adds the paths to files, in the order of merging. Hidden files are skipped, because editors create hidden
-    lock files and swap files.
-    may_have_others: whether the folder may contain files with other endings than .toml.
+    The caller adds the returned paths to files, in the order of merging. Hidden files are skipped, because editors
+    create hidden lock files and swap files.
+    may_have_other_files: whether the folder may contain files without the ending .toml.
     """
     files.folders[folder] = None
     try:
-        os.stat(folder)  # before the check of trust: a missing folder is no failure, whoever could create it
+        os.stat(folder)  # before trusted_names(), because a missing folder is no failure, whoever may create the folder
         names = trusted_names(folder, files.trust)
     except NotTrusted as e:
-        files.failures[folder] = _not_trusted(e, folder)
+        files.failures[folder] = _not_trusted_message(e, folder)
         return {}
     except OSError as e:
-        # A missing folder configures nothing, so it is no failure. A dangling link is a failure, so that nothing is
-        # removed from the Node: the link's folder may configure resources.
-        is_missing = e.errno == errno.ENOENT and not _is_dangling(folder) and not _is_dangling(os.path.dirname(folder))
+        # A missing folder is no failure, because a missing folder configures nothing. A dangling link is a failure, so
+        # that nothing is removed from the Node: the link's target may configure resources.
+        has_dangling_link = _is_dangling(folder) or _is_dangling(os.path.dirname(folder))
+        is_missing = e.errno == errno.ENOENT and not has_dangling_link
         if not is_missing:
-            files.failures[folder] = _reason(e)
+            files.failures[folder] = _os_error_message(e)
         return {}
     why_unreadable = _why_unreadable(folder, files)
     if why_unreadable:
@@ -184,7 +202,7 @@ def _add_folder(folder: str, files: Files, *, may_have_others: bool = False) -> 
         path = os.path.join(folder, name)
         if name.endswith(".toml") and not name.startswith("."):
             paths[name] = path
-        elif may_have_others or _LEFTOVER.fullmatch(name):
+        elif may_have_other_files or _SKIPPED_NAME.fullmatch(name):
             files.skipped.append(path)
         else:
             files.failures[path] = _WRONG_NAME
@@ -197,9 +215,9 @@ def _why_unreadable(path: str, files: Files) -> str:
     return why_unreadable_to_root(path) if files.need_permissions else ""
 
 
-def _reason(error: OSError) -> str:
+def _os_error_message(error: OSError) -> str:
     """Why a file or folder that was found can't be read."""
-    if error.errno == errno.ENOENT:  # the name was found, so only the target of a link can be missing
+    if error.errno == errno.ENOENT:  # a link whose target is missing, because the link itself was found
         return "is a dangling symbolic link; fix or remove it"
     if error.errno == errno.EACCES:
         return "is not readable by this user; run as root, or grant read permission"

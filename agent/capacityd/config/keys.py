@@ -20,11 +20,11 @@ from capacityd.schema.spelling import expected
 from capacityd.schema.value_types import Text
 
 UNAME_MACHINES = {
-    **dict.fromkeys(("amd64", "x86-64", "x64"), "x86_64"),
-    **dict.fromkeys(("arm64", "armv8"), "aarch64"),
-    **dict.fromkeys(("arm", "armhf"), "armv7l"),
-    **dict.fromkeys(("386", "i386", "x86"), "i686"),
-}
+    "amd64": "x86_64", "x86-64": "x86_64", "x64": "x86_64",
+    "arm64": "aarch64", "armv8": "aarch64",
+    "arm": "armv7l", "armhf": "armv7l",
+    "386": "i686", "i386": "i686", "x86": "i686",
+}  # fmt: skip
 """Name of an architecture in other programs, such as Kubernetes -> the name that uname -m prints."""
 _ARCHITECTURE = Mistake(
     f"^({'|'.join(UNAME_MACHINES)})$",
@@ -32,7 +32,7 @@ _ARCHITECTURE = Mistake(
 )
 """A name for an architecture that uname -m never prints."""
 _ANY_TEXT = Text()
-_DEFAULTS = {declared.name: declared.default for declared in fields(Resource)}
+_RESOURCE_DEFAULTS = {declared.name: declared.default for declared in fields(Resource)}
 """Name of a field of Resource -> its default, which is also the key's default in TOML."""
 _DMI_FILES = (
     "bios_date", "bios_release", "bios_vendor", "bios_version",
@@ -64,31 +64,36 @@ class WhenKey:
     """Returns what is wrong with a name in the table, or "". None: the value is a text, not a table."""
 
 
-def _as_written(name: str) -> SettingType:
-    """A type that keeps the value. resource.py parses the value, which depends on the detector or is a table."""
+def _unparsed(name: str) -> SettingType:
+    """A type that keeps the TOML value as it is. resource.py parses the value, because the value is a table, or its
+    meaning depends on the detector."""
     return SettingType(name, parse=lambda raw: raw)
 
 
 RESOURCE_KEYS: dict[str, Setting] = {
-    "except": Setting(_as_written("a table or a list of tables"), "devices that do not count although they match"),
+    "except": Setting(_unparsed("a table or a list of tables"), "devices that do not count although they match"),
     "when": Setting(
-        _as_written("a table"), "the machines that the resource applies to; on others, the resource is absent"
+        _unparsed("a table"), "the machines that the resource applies to; on others, the resource is absent"
     ),
-    "slots": Setting(integer(least=1, most=10**9), "pods that can share one device", default=_DEFAULTS["slots"]),
+    "slots": Setting(
+        integer(least=1, most=10**9), "pods that can share one device", default=_RESOURCE_DEFAULTS["slots"]
+    ),
     "measure": Setting(
-        _as_written("a word"),
+        _unparsed("a word"),
         'the value to add up: "count", a measure of the detector, or an attribute or property: "attributes.NAME"',
         default="count",
     ),
-    "unit": Setting(_as_written("a unit"), "unit of the quantity, for sizes and speeds"),
+    "unit": Setting(_unparsed("a unit"), "unit of the quantity, for sizes and speeds"),
     "reserve": Setting(
         RESERVE,
         'the quantity to hold back, in units of the quantity, or as a share such as "10%"',
         default=0,
     ),
-    "reduce": Setting(one_of(*REDUCTIONS), "how the devices' shares become one number", default=_DEFAULTS["reduce"]),
+    "reduce": Setting(
+        one_of(*REDUCTIONS), "how the devices' shares become one number", default=_RESOURCE_DEFAULTS["reduce"]
+    ),
     "fallback": Setting(
-        _as_written("an amount"),
+        _unparsed("an amount"),
         "the measure of a device that does not report it; without it, such a device makes the resource unknown",
     ),
     "expect": Setting(
@@ -98,9 +103,11 @@ RESOURCE_KEYS: dict[str, Setting] = {
     "label": Setting(
         BOOLEAN,
         "also publish the quantity as a label of the Node, with the resource's name",
-        default=_DEFAULTS["label"],
+        default=_RESOURCE_DEFAULTS["label"],
     ),
-    "adopt": Setting(BOOLEAN, "take over a key of the Node that another writer has set", default=_DEFAULTS["adopt"]),
+    "adopt": Setting(
+        BOOLEAN, "take over a key of the Node that another writer has set", default=_RESOURCE_DEFAULTS["adopt"]
+    ),
     "enabled": Setting(BOOLEAN, "false drops the resource, even if an earlier file configures it", default=True),
 }
 """The keys of a resource, except its detector's name."""
@@ -114,10 +121,12 @@ def is_resource_key(key: str) -> bool:
 def _attribute_problem(name: str) -> str:
     """What is wrong with the name of a file below a device in /sys; "" if the name is valid."""
     parts = name.split("/")
-    is_relative_path = {"", ".", ".."}.isdisjoint(parts)
-    if not name.isprintable() or not is_relative_path:
+    is_path_below = all(part not in ("", ".", "..") for part in parts)
+    if not name.isprintable() or not is_path_below:
         return 'must be a path below the device in /sys, without "/" at its ends and without ".."'
-    if any(fnmatchcase(parts[-1], unsafe) for unsafe in UNSAFE_ATTRIBUTES):
+    file_name = parts[-1]
+    is_unsafe = any(fnmatchcase(file_name, glob) for glob in UNSAFE_ATTRIBUTES)
+    if is_unsafe:
         return "cannot be matched: reading it may take seconds, disturb the device or return binary data"
     # No file in /sys has the name of a resource's key, except "enabled" of a display.
     is_misplaced_key = name in RESOURCE_KEYS and name != "enabled"
@@ -126,23 +135,28 @@ def _attribute_problem(name: str) -> str:
 
 def _property_problem(name: str) -> str:
     """What is wrong with the name of a udev property; "" if the name is valid."""
-    return "" if name.isprintable() and _UDEV_PROPERTY.fullmatch(name) else "is not the name of a udev property"
+    is_valid = name.isprintable() and _UDEV_PROPERTY.fullmatch(name)
+    return "" if is_valid else "is not the name of a udev property"
 
 
 def _dmi_problem(name: str) -> str:
     """What is wrong with the name of a file in /sys/class/dmi/id; "" if the name is valid."""
-    return "" if name in _DMI_FILES else f"unknown key; {expected(name, _DMI_FILES)}"
+    if name in _DMI_FILES:
+        return ""
+    return f"unknown key; {expected(name, _DMI_FILES)}"
 
 
 def _devicetree_problem(name: str) -> str:
     """What is wrong with the name of a property in /proc/device-tree; "" if the name is valid."""
-    is_below_folder = {".", ".."}.isdisjoint(name.split("/"))
-    is_valid = _DEVICETREE_PROPERTY.fullmatch(name) and is_below_folder
+    is_path_below = all(part not in (".", "..") for part in name.split("/"))
+    is_valid = _DEVICETREE_PROPERTY.fullmatch(name) and is_path_below
     return "" if is_valid else "is not the name of a device tree property"
 
 
 NAME_TABLES = {"attributes": _attribute_problem, "properties": _property_problem}
-"""Table of names that every table of devices may contain -> function that returns what is wrong with a name, or ""."""
+"""Key whose value is a table of names and texts -> the function that returns what is wrong with a name, or "".
+
+Every table of devices may contain these keys."""
 
 WHEN_KEYS: dict[str, WhenKey] = {
     "dmi": WhenKey("text of files in /sys/class/dmi/id", name_problem=_dmi_problem),
@@ -151,13 +165,13 @@ WHEN_KEYS: dict[str, WhenKey] = {
     "node_name": WhenKey("the Node's name"),
     "path": WhenKey("a file or folder that must exist", Text(rejects=(NOT_ABSOLUTE, NOT_EXACT_PATH))),
 }
-"""The keys of a resource's "when". All keys must match. A key with several values matches if one value does."""
+"""The keys of a resource's "when". All keys must match. A key with several values matches if one value matches."""
 
 
 def _settings_tables() -> dict[str, dict[str, Setting]]:
     tables: dict[str, dict[str, Setting]] = {}
     for declared in fields(Settings):
-        for table, setting in declared.metadata.items():  # one item, as schema.config._setting() declares it
+        for table, setting in declared.metadata.items():  # schema.config._setting() declares exactly one table
             tables.setdefault(table, {})[declared.name] = setting
     return tables
 

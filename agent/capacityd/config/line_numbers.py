@@ -6,17 +6,26 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TypeAlias
-
-Step: TypeAlias = tuple[str, int]
-"""A table or key in a path: its name without quotes, and its number in a list of tables, from 1. The number is 0
-outside of lists."""
+from typing import NamedTuple, TypeAlias
 
 _KEY = r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+)"""
+"""A key in double quotes, in single quotes or without quotes."""
 _DOTTED_KEY = rf"{_KEY}(?:\s*\.\s*{_KEY})*"
 _HEADER = re.compile(rf"\s*(?P<brackets>\[\[?)\s*(?P<dotted_key>{_DOTTED_KEY})\s*\]")
 _PAIR = re.compile(rf"\s*(?P<dotted_key>{_DOTTED_KEY})\s*=")
-_PART = re.compile(_KEY)
+
+
+class Step(NamedTuple):
+    """A table or key in a path."""
+
+    name: str
+    """The name without quotes."""
+    number: int = 0
+    """The number in a list of tables, from 1; 0 outside of lists."""
+
+
+TomlPath: TypeAlias = tuple[Step, ...]
+"""The path of a table or key in a document, from the outermost table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,20 +33,22 @@ class _Definition:
     """A header, or a key at the start of a line."""
 
     line: int
-    table: tuple[Step, ...]
+    table: TomlPath
     """The path of the enclosing table."""
-    path: tuple[Step, ...]
-    """The full path."""
+    path: TomlPath
+    """The path of the header's table or of the key."""
 
 
-def line_of(path: tuple[Step, ...], text: str) -> int:
-    """The line of a table or key. If unknown, the line of the innermost enclosing table whose line is known, or 0."""
+def line_of(path: TomlPath, text: str) -> int:
+    """The line of a table or key.
+
+    If this line is unknown, returns the line of the innermost enclosing table whose line is known, or else 0.
+    """
     lines = _first_lines(text)
-    for length in range(len(path), 0, -1):
-        part = path[:length]
-        line = lines.get(part) or lines.get(_whole_list(part))  # an inline list has only one line
-        if line:
-            return line
+    for beginning in _beginnings(path):
+        for known_path in (beginning, _whole_list(beginning)):  # of an inline list, only the list's line is known
+            if known_path in lines:
+                return lines[known_path]
     return 0
 
 
@@ -45,42 +56,49 @@ def earlier_line(text: str, line: int) -> int:
     """The earlier line that defines the same table or key as this line; 0 if there is no such line."""
     rows = text.split("\n")[:line]
     definitions = [*_definitions(rows)]
-    if not definitions or definitions[-1].line < line:  # this line defines nothing
+    if not definitions:
+        return 0
+    last = definitions[-1]
+    if last.line < line:  # the line defines nothing
         return 0
     earlier_lines = _first_lines("\n".join(rows[:-1]))
-    path = definitions[-1].path
-    for length in range(len(path), len(definitions[-1].table), -1):  # "a.b = 1" also defines "a"
-        part = path[:length]
-        _, number = part[-1]
-        # The first [[a]] repeats an earlier [a]. The second [[a]] does not repeat the first.
-        earlier = earlier_lines.get(_whole_list(part) if number == 1 else part)
-        if earlier:
-            return earlier
+    for path in _beginnings(last.path):  # "a.b = 1" also defines "a"
+        if path == last.table:
+            break
+        # The first [[a]] repeats an earlier [a]. The second [[a]] does not repeat the first [[a]].
+        is_first_of_list = path[-1].number == 1
+        repeated_path = _whole_list(path) if is_first_of_list else path
+        if repeated_path in earlier_lines:
+            return earlier_lines[repeated_path]
     return 0
 
 
+def _beginnings(path: TomlPath) -> list[TomlPath]:
+    """The paths of a table or key and of all tables around it, the longest path first."""
+    return [path[:length] for length in range(len(path), 0, -1)]
+
+
 @cache
-def _first_lines(text: str) -> Mapping[tuple[Step, ...], int]:
-    """Path of each table and key -> its first line."""
-    lines: dict[tuple[Step, ...], int] = {}
+def _first_lines(text: str) -> Mapping[TomlPath, int]:
+    """Path of each table and key -> the first line of the table or key."""
+    lines: dict[TomlPath, int] = {}
     for definition in _definitions(text.split("\n")):
-        path = definition.path
-        for length in range(1, len(path) + 1):  # the header [a.b] also begins the table "a"
-            lines.setdefault(path[:length], definition.line)
-        lines.setdefault(_whole_list(path), definition.line)
+        for path in _beginnings(definition.path):  # the header [a.b] also begins the table "a"
+            lines.setdefault(path, definition.line)
+        lines.setdefault(_whole_list(definition.path), definition.line)
     return lines
 
 
-def _whole_list(path: tuple[Step, ...]) -> tuple[Step, ...]:
+def _whole_list(path: TomlPath) -> TomlPath:
     """The path of the list that contains the table at this path. Outside of lists, the same path."""
-    *parents, (name, _) = path
-    return (*parents, (name, 0))
+    *tables_around, last = path
+    return (*tables_around, Step(last.name))
 
 
 def _definitions(rows: Sequence[str]) -> Iterator[_Definition]:
     """Yields each header, and each key at the start of a line."""
-    counts: dict[tuple[str, ...], int] = {}  # names of a list -> number of its tables so far
-    table: tuple[Step, ...] = ()
+    counts: dict[tuple[str, ...], int] = {}  # names in the path of a list -> number of its tables so far
+    table: TomlPath = ()
     for line, row in enumerate(rows, 1):
         header = _HEADER.match(row)
         pair = _PAIR.match(row)
@@ -91,14 +109,17 @@ def _definitions(rows: Sequence[str]) -> Iterator[_Definition]:
             table = ()
             for length, name in enumerate(names, 1):
                 number = counts.get(names[:length], 0)
-                table = (*table, (name, number))
+                table = (*table, Step(name, number))
             yield _Definition(line, table[:-1], table)
         elif pair:
-            keys = [(name, 0) for name in _names(pair["dotted_key"])]
+            keys = [Step(name) for name in _names(pair["dotted_key"])]
             yield _Definition(line, table, (*table, *keys))
 
 
 def _names(dotted_key: str) -> tuple[str, ...]:
     """The parts of a dotted TOML key, without quotes. Leaves escapes as they are."""
-    parts = _PART.findall(dotted_key)
-    return tuple(part[1:-1] if part[0] in "\"'" else part for part in parts)
+    names: list[str] = []
+    for part in re.findall(_KEY, dotted_key):
+        is_quoted = part[0] in "\"'"
+        names.append(part[1:-1] if is_quoted else part)
+    return tuple(names)

@@ -11,7 +11,7 @@ from typing import Any
 
 from capacityd.config.hints import hints
 from capacityd.config.keys import SETTINGS_TABLES
-from capacityd.config.problems import EXAMPLE, Loaded, Problem, TomlTable, clean
+from capacityd.config.problems import EXAMPLE_HEADER, Loaded, Problem, TomlTable, clean
 from capacityd.config.resource import resource_of
 from capacityd.model.quantity import name_problem
 from capacityd.schema.config import Config, Settings
@@ -19,6 +19,8 @@ from capacityd.schema.toml_values import toml_key
 
 _MEANT_TO_OBSERVE = re.compile(r"\bobs[\w-]*[\"']?\s*=(?!\s*false\b)", re.IGNORECASE)
 """The key `observe`, perhaps misspelt, with a value that is not false."""
+_DIGEST_LENGTH = 12
+"""Number of hexadecimal digits that distinguish configurations."""
 
 
 @dataclass(slots=True)
@@ -27,10 +29,10 @@ class _Merged:
 
     problems: list[Problem]
     complete: bool
-    """Whether all resources are known. If not, nothing is removed from the Node, because a key may belong to an unknown
-    resource."""
+    """Whether all resources are known. If false, nothing is removed from the Node, because a key of the Node may belong
+    to an unknown resource."""
     origins: dict[str, dict[str, TomlTable]]
-    """Table -> key -> the table in a file that contains the key. The problems of each key are collected separately."""
+    """Table -> key -> the table in a file that contains the key. This table collects the problems of this key only."""
     broken: dict[str, str] = field(default_factory=dict)
     """Name of each resource with an error -> the error."""
 
@@ -46,26 +48,27 @@ def parse(documents: Sequence[TomlTable], failures: Sequence[Problem]) -> Loaded
     """
     readable = [document for document in documents if not document.problems]
     files = [document.file for document in readable if document.text]  # an empty file only masks a vendor's file
+    all_are_readable = len(readable) == len(documents)
     merged = _Merged(
         problems=[*failures],
-        complete=not failures and len(readable) == len(documents),  # other files may configure resources
+        complete=all_are_readable and not failures,  # an unread file may configure resources
         origins={table: {} for table in (*SETTINGS_TABLES, "resources")},
     )
     for document in documents:
         _merge(document, merged)
     valid: dict[str, dict[str, TomlTable]] = {table: {} for table in merged.origins}
     settings: dict[str, Any] = {}
-    for table, setting_types in SETTINGS_TABLES.items():
+    for table, declared_settings in SETTINGS_TABLES.items():
         for key, origin in merged.origins[table].items():
-            setting = None
-            if key in setting_types:
-                setting = origin.parse(key, setting_types[key].type.parse)
+            if key in declared_settings:
+                value = origin.parse(key, declared_settings[key].type.parse)
             else:
-                origin.report_unknown(key, [*setting_types])
+                value = None
+                origin.report_unknown(key, [*declared_settings])
             if origin.problems:
                 merged.problems += origin.problems
             else:
-                settings[key] = setting
+                settings[key] = value
                 valid[table][key] = origin
     resources = []
     warnings: list[Problem] = []
@@ -76,7 +79,8 @@ def parse(documents: Sequence[TomlTable], failures: Sequence[Problem]) -> Loaded
             merged.broken[name] = _summary(origin.problems)
         elif resource is not None:  # None: the resource has enabled = false
             resources.append(resource)
-            warnings += [origin.below(name).problem(key, hint) for key, hint in hints(resource)]
+            resource_table = origin.below(name)
+            warnings += [resource_table.problem(key, hint) for key, hint in hints(resource)]
             valid["resources"][name] = origin
     if _may_be_meant_to_observe(documents, merged.problems):
         settings["observe"] = True  # fail safe: with observe = true, nothing is written to the Node
@@ -97,9 +101,11 @@ def parse(documents: Sequence[TomlTable], failures: Sequence[Problem]) -> Loaded
 
 
 def _summary(problems: Sequence[Problem]) -> str:
-    """The first problem, and how many more there are."""
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return f"{problems[0].public()}{more}"
+    """The first problem, and the number of further problems."""
+    first, *others = problems
+    if not others:
+        return first.public()
+    return f"{first.public()} (and {len(others)} more)"
 
 
 def _may_be_meant_to_observe(documents: Iterable[TomlTable], problems: Iterable[Problem]) -> bool:
@@ -110,8 +116,8 @@ def _may_be_meant_to_observe(documents: Iterable[TomlTable], problems: Iterable[
     files_with_problems = {problem.file for problem in problems}
     texts = [document.text for document in documents if clean(document.file) in files_with_problems]
     for line in "\n".join(texts).split("\n"):
-        without_comment = line.partition("#")[0]
-        if _MEANT_TO_OBSERVE.search(without_comment):
+        before_comment, _, _ = line.partition("#")
+        if _MEANT_TO_OBSERVE.search(before_comment):
             return True
     return False
 
@@ -122,17 +128,18 @@ def _digest(origins: Mapping[str, Mapping[str, TomlTable]]) -> str:
     for table, origin_by_key in origins.items():
         if origin_by_key:
             values[table] = {key: origin.content[key] for key, origin in origin_by_key.items()}
-    canonical = json.dumps(values, sort_keys=True, separators=(",", ":"), default=str)  # str: for dates in TOML
-    return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    canonical = json.dumps(values, sort_keys=True, separators=(",", ":"), default=str)  # str() converts dates
+    digest = hashlib.sha256(canonical.encode()).hexdigest()
+    return digest[:_DIGEST_LENGTH]
 
 
 def _merge(document: TomlTable, merged: _Merged) -> None:
     """Adds a document's settings, resources and problems to the merged ones. parse() checks the values later."""
     for name in document.content:
         if name == "resources":
-            resources = document.table_below(name, example=f"[{EXAMPLE}]")
+            resources = document.table_below(name, example=f"[{EXAMPLE_HEADER}]")
             if resources is None:
-                merged.complete = False  # the value may be meant to configure resources
+                merged.complete = False  # the invalid value may be meant to configure resources
             else:
                 _merge_resources(resources, merged)
         elif name in SETTINGS_TABLES:
@@ -153,11 +160,11 @@ def _merge_resources(resources: TomlTable, merged: _Merged) -> None:
     """Adds a document's resources to the merged ones. resources: the table "resources"."""
     for name in resources.content:
         why_invalid = name_problem(name)
-        if not why_invalid:
+        if why_invalid == "":
             merged.origins["resources"][name] = resources.without_problems()
             continue
         resources.report(name, f"the name {why_invalid}")
-        # Users who may not read a private file can see the names of broken resources, so this name is left out.
-        shown = f"a resource of {resources.file}" if resources.private else name
-        merged.broken[clean(shown)] = resources.problems[-1].public()
+        # All users can see the names of broken resources, so the name from a private file is left out.
+        shown_name = f"a resource of {resources.file}" if resources.private else name
+        merged.broken[clean(shown_name)] = resources.problems[-1].public()
         merged.complete = False  # the resource may already be published under its right name

@@ -10,27 +10,27 @@ VENDOR_FOLDERS = ("usr/lib/capacityd/conf.d", "usr/local/lib/capacityd/conf.d")
 MAIN_FILE = "etc/capacityd/capacityd.toml"
 LOCAL_FOLDER = "etc/capacityd/conf.d"
 
-_MISTAKEN = ("etc/capacityd.toml", "etc/capacityd.conf", "etc/capacityd.d", "run/capacityd/conf.d")
+_WRONG_PLACES = ("etc/capacityd.toml", "etc/capacityd.conf", "etc/capacityd.d", "run/capacityd/conf.d")
 """Paths that a user may expect, because other programs have their configuration at such paths."""
 
 
 def misplaced(root: str) -> dict[str, str]:
     """Files and folders that may be meant as configuration: path -> why it is not read. root: the folder used as /."""
-    folders = [os.path.join(root, folder) for folder in (*VENDOR_FOLDERS, LOCAL_FOLDER)]
-    read = {os.path.join(root, MAIN_FILE), *folders}
-    mistaken = [os.path.join(root, path) for path in _MISTAKEN]
-    found = [path for path in mistaken if os.path.lexists(path)]
+    local_folder = os.path.join(root, LOCAL_FOLDER)
+    folders = [*(os.path.join(root, folder) for folder in VENDOR_FOLDERS), local_folder]
+    right_places = {os.path.join(root, MAIN_FILE), *folders}
+    wrong_places = [os.path.join(root, path) for path in _WRONG_PLACES]
+    possible_paths = [path for path in wrong_places if os.path.lexists(path)]
     for folder in folders:
-        found += _similar_beside(folder)
-    destination = os.path.join(root, LOCAL_FOLDER)
+        possible_paths += _similar_beside(folder)
     reasons = {}
-    for path in found:
-        if path in read:
+    for path in possible_paths:
+        if path in right_places:
             continue
         if os.path.isdir(path):
-            reasons[path] = f"is not read; move its files to {destination}"
+            reasons[path] = f"is not read; move its files to {local_folder}"
         else:
-            reasons[path] = f"is not read; move it to {destination}/NAME.toml"
+            reasons[path] = f"is not read; move it to {local_folder}/NAME.toml"
     return reasons
 
 
@@ -45,4 +45,5 @@ def _similar_beside(folder: str) -> list[str]:
 
 
 def _is_like_configuration(name: str) -> bool:
-    return not name.startswith(".") and name.lower().endswith((".toml", ".d", "capacityd.conf"))
+    is_hidden = name.startswith(".")
+    return not is_hidden and name.lower().endswith((".toml", ".d", "capacityd.conf"))

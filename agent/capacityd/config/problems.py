@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from capacityd.config.keys import SETTINGS_TABLES, is_resource_key
-from capacityd.config.line_numbers import Step, line_of
+from capacityd.config.line_numbers import Step, TomlPath, line_of
 from capacityd.model.errors import ConfigError
 from capacityd.model.text import printable
 from capacityd.schema.config import Config
@@ -16,7 +16,7 @@ from capacityd.schema.toml_values import describe_toml_value, toml_key
 
 _T = TypeVar("_T")
 
-EXAMPLE = 'resources."example.com/dongle"'
+EXAMPLE_HEADER = 'resources."example.com/dongle"'
 """The header of a resource, for messages."""
 
 MAX_MESSAGE_LENGTH = 600
@@ -49,7 +49,7 @@ class Problem:
         return self.located()
 
     def located(self, severity: str = "") -> str:
-        """The text in the format of compilers, so that editors can jump to the line. Quotes even a private file.
+        """The text in the format of compilers, so that editors can jump to the line. It may quote a private file.
 
         severity: a prefix of the message, such as "warning: ".
         """
@@ -71,7 +71,7 @@ class TomlTable:
     file: str
     text: str = ""
     """The text of the file, for the lines of the problems."""
-    path: tuple[Step, ...] = ()
+    path: TomlPath = ()
     private: bool = False
     """Whether some users may not read the file."""
     problems: list[Problem] = field(default_factory=list)
@@ -79,15 +79,11 @@ class TomlTable:
     @property
     def header(self) -> str:
         """The path as a header in TOML, without brackets, and with " #N" for the Nth table of a list."""
-        steps = []
-        for name, number in self.path:
-            in_list = f" #{number}" if number else ""
-            steps.append(f"{toml_key(name)}{in_list}")
-        return ".".join(steps)
+        return _header(self.path)
 
     def below(self, key: str) -> TomlTable:
         """The table below a key."""
-        return replace(self, content=self.content[key], path=(*self.path, (key, 0)))
+        return replace(self, content=self.content[key], path=(*self.path, Step(key)))
 
     def table_below(self, key: str, example: str) -> TomlTable | None:
         """The table below a key. Reports any other value, and returns None. example: a valid table, for messages."""
@@ -111,7 +107,7 @@ class TomlTable:
         tables = []
         for number, item in enumerate(value, 1):
             if isinstance(item, dict):
-                tables.append(replace(self, content=item, path=(*self.path, (key, number))))
+                tables.append(replace(self, content=item, path=(*self.path, Step(key, number))))
             else:
                 got = describe_toml_value(item)
                 self.report(key, f"table {number} of the list must be a table such as {example}; got {got}")
@@ -123,7 +119,7 @@ class TomlTable:
 
     def problem(self, key: str, message: str) -> Problem:
         """A problem at a key, or at the whole table if the key is "". Does not collect the problem."""
-        path = (*self.path, (key, 0)) if key else self.path
+        path = (*self.path, Step(key)) if key else self.path
         return Problem(
             file=clean(self.file),
             message=clean(message),
@@ -139,7 +135,11 @@ class TomlTable:
 
     def report_unknown(self, key: str, known: Sequence[str]) -> None:
         """Collects a problem at an unknown key. known: the valid keys."""
-        self.report(key, self.where_it_belongs(key) or f"unknown key; {expected(key, known)}")
+        where_it_belongs = self.where_it_belongs(key)
+        if where_it_belongs:
+            self.report(key, where_it_belongs)
+        else:
+            self.report(key, f"unknown key; {expected(key, known)}")
 
     def where_it_belongs(self, key: str) -> str:
         """Where a misplaced key belongs, as the end of a message; "" if no table may have this key."""
@@ -147,13 +147,14 @@ class TomlTable:
             if key in keys:
                 return f"belongs in [{table}]: move it below that header"
         if is_resource_key(key):
-            is_in_resource = self.path[:1] == (("resources", 0),)
-            header = replace(self, path=self.path[:2]).header if is_in_resource else EXAMPLE
+            is_in_resource = self.path[:1] == (Step("resources"),)
+            resource_path = self.path[:2]
+            header = _header(resource_path) if is_in_resource else EXAMPLE_HEADER
             return f"belongs to a resource: move it to the lines directly below [{header}]"
         return ""
 
     def parse(self, key: str, parser: Callable[[object], _T]) -> _T | None:
-        """Parses the value of a key. If the parser raises ValueError, collects a problem and returns None."""
+        """Parses the value of a key. If the parser raises ValueError, collects the error and returns None."""
         try:
             return parser(self.content[key])
         except ValueError as e:
@@ -166,7 +167,7 @@ class Loaded:
     """The result of loading the files."""
 
     config: Config
-    """The valid part. The service uses it even if there are problems."""
+    """The valid part. The service uses this part even if there are problems."""
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
     """Warnings about valid values that are probably mistakes."""
@@ -184,6 +185,14 @@ class Loaded:
         if self.problems:
             raise ConfigError("\n".join(problem.located() for problem in self.problems))
         return self.config
+
+
+def _header(path: TomlPath) -> str:
+    steps = []
+    for name, number in path:
+        in_list = f" #{number}" if number else ""
+        steps.append(f"{toml_key(name)}{in_list}")
+    return ".".join(steps)
 
 
 def clean(text: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from capacityd.config.keys import NAME_TABLES, RESOURCE_KEYS, is_resource_key
-from capacityd.config.problems import EXAMPLE, TomlTable
+from capacityd.config.problems import EXAMPLE_HEADER, TomlTable
 from capacityd.config.tables import detector_tables, except_tables, setting_tables, when_tests
 from capacityd.detectors import detector_names, load_detector
 from capacityd.model.key import may_label
@@ -20,27 +20,28 @@ from capacityd.schema.value_types import Amount
 
 _DEVICE_KEYS = ("except", "slots", "measure", "unit", "fallback")
 """The keys of a resource that only a DeviceDetector supports."""
-_PARSED_BELOW = ("except", "when", "measure", "unit", "fallback")
-"""The keys whose values _detector_fields() and when_tests() parse."""
+_SPECIAL_KEYS = ("except", "when", "measure", "unit", "fallback")
+"""The keys whose values RESOURCE_KEYS cannot parse. _detector_fields() and when_tests() parse these values."""
 
 _OTHER_NAMES = {
-    **dict.fromkeys(("gpu", "accelerator", "npu", "tpu", "fpga"), "pci"),
-    **dict.fromkeys(("net", "network", "ethernet", "eth"), "nic"),
-    **dict.fromkeys(("nvme", "ssd", "hdd", "storage"), "disk"),
-    **dict.fromkeys(("tty", "serial"), "udev"),
-    **dict.fromkeys(("ram", "mem"), "memory"),
-    **dict.fromkeys(("count", "number", "value"), "static"),
-    **dict.fromkeys(("script", "program"), "exec"),
-}
+    "gpu": "pci", "accelerator": "pci", "npu": "pci", "tpu": "pci", "fpga": "pci",
+    "net": "nic", "network": "nic", "ethernet": "nic", "eth": "nic",
+    "nvme": "disk", "ssd": "disk", "hdd": "disk", "storage": "disk",
+    "tty": "udev", "serial": "udev",
+    "ram": "memory", "mem": "memory",
+    "count": "static", "number": "static", "value": "static",
+    "script": "exec", "program": "exec",
+}  # fmt: skip
 """A word that a user may write for a detector -> the detector's name."""
 
 
 def resource_of(name: str, resources: TomlTable) -> Resource | None:
     """Parses a resource in the table "resources". Returns None if the resource is disabled or has a problem."""
-    table = resources.table_below(name, example=f"[{EXAMPLE}]")
+    table = resources.table_below(name, example=f"[{EXAMPLE_HEADER}]")
     if table is None:
         return None
-    if table.content.get("enabled") is False:  # drops the resource, so its other keys are not checked
+    is_disabled = table.content.get("enabled") is False
+    if is_disabled:  # the other keys of a disabled resource are not checked
         return None
     detectors = [load_detector(key) for key in table.content if key in detector_names()]
     _check_keys(table, detectors)
@@ -52,7 +53,7 @@ def resource_of(name: str, resources: TomlTable) -> Resource | None:
     if "when" in table.content:
         fields["when"] = when_tests(table)
     for key in table.content:
-        if key in RESOURCE_KEYS and key not in _PARSED_BELOW:
+        if key in RESOURCE_KEYS and key not in _SPECIAL_KEYS:
             fields[key] = table.parse(key, RESOURCE_KEYS[key].type.parse)
     fields.pop("enabled", None)  # parsed only to report an invalid value
     if fields.get("label") and not may_label(name):
@@ -60,32 +61,35 @@ def resource_of(name: str, resources: TomlTable) -> Resource | None:
         table.report("label", why)
     if table.problems:
         return None
-    resource = Resource(name=name, detector=detectors[0].name, source=table.file, **fields)
-    _check_countable(resource, detectors[0], table)
+    detector = detectors[0]  # the only detector, because _report_detectors() has reported any other number
+    resource = Resource(name=name, detector=detector.name, source=table.file, **fields)
+    _check_countable(resource, detector, table)
     return None if table.problems else resource
 
 
 def _check_countable(resource: Resource, detector: Detector, table: TomlTable) -> None:
     """Reports a quantity that Kubernetes can't count, if the configuration alone decides the quantity."""
-    if isinstance(detector, ValueDetector) and detector.computed is not None:
-        numbers = [detector.computed(parsed.settings) for parsed in resource.tables]
-        quantity = resource.quantity_of(numbers)
-        if not countable(quantity):
-            why = f"the quantity is {quantity}, more than Kubernetes can count; write a smaller one"
-            table.report(detector.name, why)
+    if isinstance(detector, DeviceDetector) or detector.computed is None:
+        return
+    numbers = [detector.computed(value_table.settings) for value_table in resource.tables]
+    quantity = resource.quantity_of(numbers)
+    if not countable(quantity):
+        why = f"the quantity is {quantity}, more than Kubernetes can count; write a smaller one"
+        table.report(detector.name, why)
 
 
 def _check_keys(table: TomlTable, detectors: Sequence[Detector]) -> None:
     """Reports unknown keys. detectors: the detectors that the resource's table names."""
-    owners: dict[str, str] = {}  # key below a detector's name -> the detector
+    detector_of_key: dict[str, str] = {}  # key below a detector's name -> the detector's name
     for detector in detectors:
         keys = detector.keys if isinstance(detector, DeviceDetector) else detector.settings
-        owners |= dict.fromkeys(keys, detector.name)
+        detector_of_key |= dict.fromkeys(keys, detector.name)
     for key in table.content:
         if is_resource_key(key):
             continue
-        if key in owners:
-            table.report(key, f"belongs to {owners[key]}: {owners[key]} = {{ {key} = … }}")
+        if key in detector_of_key:
+            name = detector_of_key[key]
+            table.report(key, f"belongs to {name}: {name} = {{ {key} = … }}")
         elif key.lower() in _OTHER_NAMES:
             table.report(key, f'unknown key; did you mean "{_OTHER_NAMES[key.lower()]}"?')
         else:
@@ -95,9 +99,9 @@ def _check_keys(table: TomlTable, detectors: Sequence[Detector]) -> None:
 def _report_detectors(table: TomlTable, detectors: Sequence[Detector]) -> None:
     """Reports that a resource has no detector, or more than one."""
     if detectors:
-        several = " and ".join(detector.name for detector in detectors)
-        table.report("", f"must have one detector; got {several}; write a resource for each")
-    elif not table.problems:  # an unknown key, which _check_keys() has reported, may be meant as the detector
+        names = " and ".join(detector.name for detector in detectors)
+        table.report("", f"must have one detector; got {names}; write a resource for each")
+    elif not table.problems:  # if _check_keys() has reported an unknown key, that key may be meant as the detector
         table.report("", f"must have a detector, which is one of {', '.join(detector_names())}")
 
 
@@ -137,14 +141,14 @@ def _measure_type(table: TomlTable, detector: DeviceDetector) -> Amount | None:
         return None
     if measure in detector.measures:
         return detector.measures[measure]
-    group, dot, name = measure.partition(".")  # attributes.NAME or properties.NAME
-    if not dot or group not in NAME_TABLES:
+    name_table, dot, name = measure.partition(".")  # attributes.NAME or properties.NAME
+    if not dot or name_table not in NAME_TABLES:
         valid = ["count", *detector.measures]
         if detector.find_in:  # the detector udev, which declares no measures
             valid += ["attributes.NAME", "properties.NAME"]
         table.report("measure", f'unknown measure "{measure}"; {expected(measure, valid)}')
         return None
-    name_problem = NAME_TABLES[group]
+    name_problem = NAME_TABLES[name_table]
     problem = name_problem(name)
     if problem:
         table.report("measure", f'"{measure}" {problem}')

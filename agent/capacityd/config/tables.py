@@ -22,8 +22,8 @@ def detector_tables(resource: TomlTable, detector: DeviceDetector) -> tuple[Tabl
     """The tables of devices below the detector's name."""
     tables = []
     for table in resource.tables_below(detector.name, _example(detector)):
-        with_defaults = replace(table, content={**detector.defaults, **table.content})
-        tables.append(_device_table(with_defaults, detector))
+        content_with_defaults = {**detector.defaults, **table.content}
+        tables.append(_device_table(replace(table, content=content_with_defaults), detector))
         if detector.find_in and SUBSYSTEM not in table.content:
             table.report(SUBSYSTEM, f"is required ({detector.keys[SUBSYSTEM].about})")
     return tuple(tables)
@@ -34,16 +34,17 @@ def except_tables(resource: TomlTable, detector: DeviceDetector) -> tuple[Table,
     tables = []
     for table in resource.tables_below("except", _example(detector)):
         tables.append(_device_table(table, detector))
-        is_empty = all(value == {} for value in table.content.values())  # attributes = {} is no test either
-        if is_empty:
+        has_no_test = all(value == {} for value in table.content.values())  # attributes = {} is no test either
+        if has_no_test:
             table.report("", "must not be empty: an empty table would exclude every device")
     return tuple(tables)
 
 
 def setting_tables(resource: TomlTable, detector: ValueDetector) -> tuple[Table, ...]:
     """The tables of settings below the detector's name."""
-    required = ", ".join(f"{name} = …" for name, setting in detector.settings.items() if setting.required)
-    tables = resource.tables_below(detector.name, example=f"{{ {required} }}")
+    required_names = [name for name, setting in detector.settings.items() if setting.required]
+    assignments = ", ".join(f"{name} = …" for name in required_names)
+    tables = resource.tables_below(detector.name, example=f"{{ {assignments} }}")
     return tuple(Table(settings=_settings(table, detector)) for table in tables)
 
 
@@ -73,7 +74,7 @@ def _example(detector: DeviceDetector) -> str:
 
 
 def _device_table(table: TomlTable, detector: DeviceDetector) -> Table:
-    """Parses a table of devices. The tests keep the order of the keys, because matching ends at the first mismatch."""
+    """Parses a table of devices. Keeps the order of the keys, because matching ends at the first mismatch."""
     tests: list[KeyMatcher] = []
     for key in table.content:
         if key in NAME_TABLES:
@@ -96,8 +97,10 @@ def _settings(table: TomlTable, detector: ValueDetector) -> dict[str, SettingVal
             settings[key] = table.parse(key, setting.type.parse)
         elif setting.required:
             table.report(key, f"is required ({setting.about})")
+        elif setting.default is None:
+            settings[key] = None
         else:
-            settings[key] = None if setting.default is None else setting.type.parse(setting.default)
+            settings[key] = setting.type.parse(setting.default)
     return settings
 
 
@@ -106,16 +109,17 @@ def _tests_by_name(table: TomlTable, key: str, name_problem: Callable[[str], str
 
     name_problem: returns what is wrong with a name, or "".
     """
-    by_name = table.table_below(key, example='{ NAME = "text" }')
-    if by_name is None:
+    name_table = table.table_below(key, example='{ NAME = "text" }')
+    if name_table is None:
         return []
     tests: list[KeyMatcher] = []
-    for name in by_name.content:
+    for name in name_table.content:
         problem = name_problem(name)
         if problem:
-            by_name.report(name, by_name.where_it_belongs(name) or problem)
+            where_it_belongs = name_table.where_it_belongs(name)
+            name_table.report(name, where_it_belongs if where_it_belongs else problem)
         else:
-            tests += _test(by_name, name, Text(), prefix=f"{key}.")
+            tests += _test(name_table, name, Text(), prefix=f"{key}.")
     return tests
 
 
@@ -129,5 +133,10 @@ def _test(table: TomlTable, key: str, kind: Kind, *, prefix: str = "") -> list[K
         return []
     value = table.content[key]
     items = value if isinstance(value, list) else [value]
-    to_text = str if isinstance(kind, Amount) else describe_toml_value  # an amount is shown without quotes
-    return [KeyMatcher(f"{prefix}{key}", matchers, text=OR.join(map(to_text, items)))]
+    texts = [_shown_value(item, kind) for item in items]
+    return [KeyMatcher(f"{prefix}{key}", matchers, text=OR.join(texts))]
+
+
+def _shown_value(item: object, kind: Kind) -> str:
+    """A configured value in the form that messages use. An amount has no quotes."""
+    return str(item) if isinstance(kind, Amount) else describe_toml_value(item)

@@ -20,12 +20,15 @@ def parsed_networks(texts: object) -> tuple[IPNetwork, ...]:
 
 def _parse_networks(raw: object) -> tuple[str, ...]:
     texts = parse_texts(raw, 'a network such as "192.0.2.0/24"')
-    return tuple(str(_network(text)) for text in texts)
+    return tuple(str(_parse_cidr(text)) for text in texts)
 
 
 def _parse_ranges(raw: object) -> tuple[str, ...]:
     texts = parse_texts(raw, 'an address, a network or a range such as "192.0.2.1-192.0.2.9"')
-    return tuple(str(network) for text in texts for network in _range(text))
+    networks: list[str] = []
+    for text in texts:
+        networks += map(str, _networks_of_range(text))
+    return tuple(networks)
 
 
 NETWORKS = SettingType("addresses", _parse_networks)
@@ -34,7 +37,8 @@ ADDRESS_RANGES = SettingType("addresses", _parse_ranges)
 """Networks in CIDR notation, single addresses and ranges. The parsed value is a tuple of networks as texts."""
 
 
-def _network(text: str) -> IPNetwork:
+def _parse_cidr(text: str) -> IPNetwork:
+    """Parses a network in CIDR notation. Raises ValueError for an address or a range."""
     if "-" in text:
         raise ValueError(
             f'"{text}" is not a network; write a network that contains it, and "except" for the rest of the network'
@@ -44,14 +48,15 @@ def _network(text: str) -> IPNetwork:
     return parse_network(text.strip())
 
 
-def _range(text: str) -> Sequence[IPNetwork]:
-    lowest, dash, highest = text.partition("-")
-    if not dash or "%" in text:  # parse_network() explains what is wrong with a "%"
+def _networks_of_range(text: str) -> Sequence[IPNetwork]:
+    """The networks that together contain exactly the addresses of a range, a network or an address."""
+    if "-" not in text or "%" in text:  # parse_network() explains what is wrong with a "%"
         return [parse_network(text.strip())]
+    lowest, _, highest = text.partition("-")
     try:
         first = ipaddress.ip_address(lowest.strip())
         last = ipaddress.ip_address(highest.strip())
-        return [*ipaddress.summarize_address_range(first, last)]
+        return list(ipaddress.summarize_address_range(first, last))
     except (ValueError, TypeError):  # TypeError: one address is IPv4, the other IPv6
         message = f'"{text}" is not a range; write it like "192.0.2.1-192.0.2.9", the lower address first'
         raise ValueError(message) from None

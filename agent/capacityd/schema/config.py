@@ -70,8 +70,10 @@ class Resource:
 
         shares: the devices' shares, in base units.
         """
+        total = self.reduced(shares)
         published_percent = 100 - self.reserve.percent
-        return self.reduced(shares) * published_percent // (100 * self.base_units) - self.reserve.units
+        units = total * published_percent // (100 * self.base_units)
+        return units - self.reserve.units
 
     @property
     def base_units(self) -> int:
@@ -80,22 +82,33 @@ class Resource:
 
     def has_test(self, key: str) -> bool:
         """Whether a table of the resource or of its `except` tests this key."""
-        tests = [test for table in (*self.tables, *self.excepts) for test in table.tests]
-        return any(test.key == key for test in tests)
+        return bool(_tests_of_key(key, (*self.tables, *self.excepts)))
 
     @property
     def when_paths(self) -> tuple[str, ...]:
         """The paths whose existence `when` tests."""
-        return tuple(path for test in self.when if test.key == "path" for path in test.patterns)
+        paths: list[str] = []
+        for test in self.when:
+            if test.key == "path":
+                paths += test.patterns
+        return tuple(paths)
 
     def texts_for(self, key: str) -> tuple[str, ...]:
         """The texts and globs for this key in the resource's tables, sorted.
 
         Leaves out the tables of `except`, because they only exclude devices.
         """
-        tests = [test for table in self.tables for test in table.tests if test.key == key]
-        texts = {text for test in tests for text in test.patterns}
+        texts: set[str] = set()
+        for test in _tests_of_key(key, self.tables):
+            texts.update(test.patterns)
         return tuple(sorted(texts))
+
+
+def _tests_of_key(key: str, tables: Sequence[Table]) -> list[KeyMatcher]:
+    tests: list[KeyMatcher] = []
+    for table in tables:
+        tests += [test for test in table.tests if test.key == key]
+    return tests
 
 
 def _setting(table: str, type_: SettingType, about: str, default: object = None) -> Any:
@@ -162,8 +175,8 @@ class Config:
     broken: Mapping[str, str] = field(default_factory=dict)
     """Name of each resource with an error -> the error. The reading of such a resource is unknown."""
     complete: bool = True
-    """Whether all resources are known. If not, nothing is removed from the Node, because a missing resource may be in a
-    part that could not be parsed."""
+    """Whether all resources are known. If false, nothing is removed from the Node, because a part of the files that
+    could not be parsed may configure the resource."""
     digest: str = ""
     """A short hash of the effective configuration. Machines with the same files have the same hash."""
 

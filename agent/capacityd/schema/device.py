@@ -32,8 +32,8 @@ class Device:
     details: object = field(default=None, compare=False, repr=False)
     """Further data from find(), for the detector's other functions."""
     uncertain_because: str = field(default="", compare=False)
-    """Why this may be another path to a device that was already found; "" if this is certainly a separate device. With
-    a reason, it is unknown whether the device counts."""
+    """Why `path` may be another path to a device that was already found; "" if this is certainly a separate device.
+    If there is a reason, it is unknown whether the device counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,8 @@ class DeviceDetector:
     keys: Mapping[str, DeviceKey]
     """Key name -> key. A key of type Amount is also a measure."""
     identifying_keys: tuple[str, ...]
-    """Keys that distinguish a device from all others. `devices` uses as few of them as possible, in this order, to
-    match only that device. Empty: the detector's only device is the machine."""
+    """Keys that distinguish a device from all others. To match only that device, `devices` uses as few of these keys as
+    possible, in this order. Empty: the detector's only device is the machine."""
     model_keys: tuple[str, ...]
     """Keys that have the same values for all devices of one model. `devices` uses them to match all these devices."""
     defaults: Mapping[str, object] = field(default_factory=dict)
@@ -108,8 +108,8 @@ class DeviceDetector:
     """Yields the candidates in these subsystems. A detector with this function requires the key SUBSYSTEM in every
     table, and only events of the named subsystems start a pass. None: the detector always enumerates all devices."""
     hint_if_none: Callable[[Host, Collection[str]], str] = lambda _host, _subsystems: ""
-    """Called if no device is in these subsystems. Returns the end of a message that names the subsystem to write
-    instead; "" if unknown."""
+    """Takes subsystems without a device. Returns the end of a message that names the subsystem to write instead; "" if
+    that subsystem is unknown."""
     vendor_name_key: str | None = None
     """The key with the vendor's name, for `devices`. None: only udev's hardware database has a name."""
     model_name_key: str | None = None

@@ -32,9 +32,10 @@ def is_missing(value: Value) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class GlobMatcher:
-    """Matches text exactly or as a glob; "" matches only a missing value."""
+    """Matches text exactly or as a glob."""
 
     pattern: str
+    """The text or glob; "" matches only a missing value."""
     ignore_case: bool = False
     """If true, the pattern must be in lower case."""
 
@@ -84,7 +85,10 @@ class CidrMatcher:
     """A network in CIDR notation, or a single address."""
 
     def matches(self, value: Value) -> bool:
-        return isinstance(value, str) and ipaddress.ip_address(value) in parse_network(self.network)
+        if not isinstance(value, str):
+            return False
+        address = ipaddress.ip_address(value)
+        return address in parse_network(self.network)
 
 
 Matcher: TypeAlias = GlobMatcher | RangeMatcher | BoolMatcher | CidrMatcher
@@ -121,21 +125,23 @@ def parse_network(text: str) -> IPNetwork:
     An IPv4-mapped network (::ffff:192.0.2.0/120) becomes an IPv4 network, because the kernel reports its addresses as
     IPv4.
     """
-    if "%" in text:
-        raise ValueError(f'"{text}" contains an interface; write only the address: "{text.partition("%")[0]}"')
+    address, percent_sign, _ = text.partition("%")
+    if percent_sign:
+        raise ValueError(f'"{text}" contains an interface; write only the address: "{address}"')
     try:
         network = ipaddress.ip_network(text, strict=False)
     except ValueError:
         raise ValueError(
             f'"{text}" is not an IP address or network; write it like "192.0.2.7" or "192.0.2.0/24"'
         ) from None
-    if "/" in text and ipaddress.ip_interface(text).ip != network.network_address:
+    is_network_address = ipaddress.ip_interface(text).ip == network.network_address
+    if not is_network_address:
         raise ValueError(f'"{text}" has bits set after the prefix; did you mean "{network}"?')
     if isinstance(network, ipaddress.IPv6Network):
-        mapped = network.network_address.ipv4_mapped
-        if mapped is not None:
+        ipv4_address = network.network_address.ipv4_mapped
+        if ipv4_address is not None:
             prefix_length = max(0, network.prefixlen - 96)  # without the 96 bits before the IPv4 address
-            return ipaddress.IPv4Network((mapped, prefix_length))
+            return ipaddress.IPv4Network((ipv4_address, prefix_length))
     return network
 
 
@@ -147,8 +153,11 @@ def check_glob(text: str) -> None:
     """
     if not text.isprintable():
         raise ValueError('contains an unprintable character; write "*" for it')
-    # A sign of a regular expression in a class, such as [|], is a plain character. "]" stands for the class: [0-9]+.
-    if _REGEX.search(_GLOB_CLASS.sub("]", text)):
+    # In a class, such as [|], a sign of a regular expression is a plain character. So each class becomes "]", which is
+    # enough to find "[0-9]+".
+    with_short_classes = _GLOB_CLASS.sub("]", text)
+    if _REGEX.search(with_short_classes):
         raise ValueError(f'"{text}" is a regular expression; write a glob, where "*" is any text, or a list of globs')
-    if "[" in _GLOB_CLASS.sub("", text):
+    without_classes = _GLOB_CLASS.sub("", text)
+    if "[" in without_classes:
         raise ValueError(f'"{text}" contains a "[" without a "]"; for the character itself, write "[[]"')

@@ -6,6 +6,7 @@ only the text before the first "[".
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +22,11 @@ class Mistake:
     """Takes the text. Returns what is wrong and what to write, as the end of a sentence."""
 
 
+def _text_before(separator: str, text: str) -> str:
+    before, _, _ = text.partition(separator)
+    return before
+
+
 def _write_a_list(text: str) -> str:
     names = [name.strip() for name in re.split("[|,]", text)]
     in_quotes = ", ".join(f'"{name}"' for name in names if name)
@@ -30,13 +36,14 @@ def _write_a_list(text: str) -> str:
 def _wwn_of_lsblk(text: str) -> str:
     """Converts a world-wide name from another format (WWN_IN_OTHER_FORMAT) to the format of lsblk."""
     if text.startswith(("wwn-", "nvme-")):
-        return text.partition("-")[2]
+        return text.removeprefix("wwn-").removeprefix("nvme-")
     digits = re.sub("^(naa[.]|scsi-3)", "", text)
-    has_type = len(digits) % 16 == 1  # a name has 16 or 32 digits, and an additional first digit is its type
-    return f"0x{digits[1:]}" if has_type else f"0x{digits}"
+    has_type = len(digits) in (17, 33)  # a name has 16 or 32 digits, and an additional first digit is its type
+    name = digits[1:] if has_type else digits
+    return f"0x{name}"
 
 
-def _with_domain_of_the_kernel(address: str) -> str:
+def _with_short_domain(address: str) -> str:
     """Removes the zeros before the four digits of a PCI domain."""
     domain, _, rest = address.partition(":")
     return f"{domain.lstrip('0').zfill(4)}:{rest}"
@@ -63,19 +70,19 @@ BLANK_AT_END = Mistake(
 SEVERAL_NAMES = Mistake(r"^[^\[]*[|,]", _write_a_list)
 """Names separated by "|" or ",". For a name that contains such a character, write a glob with a class: "a[,]b"."""
 SEPARATED_BY_BAR = Mistake(r"^[^\[]*[|]", _write_a_list)
-"""Names separated by "|", such as "a|b". Commas are valid, unlike in SEVERAL_NAMES."""
+"""Names separated by "|", such as "a|b". In contrast to SEVERAL_NAMES, a comma is valid."""
 ALIAS = Mistake(
     r"^[^\[]*:",
-    lambda text: f'is the label of an address, not an interface; write "{text.partition(":")[0]}"',
+    lambda text: f'is the label of an address, not an interface; write "{_text_before(":", text)}"',
 )
 """The label of an address, such as eth0:1. The kernel allows no ":" in the name of an interface."""
 WITH_PARENT = Mistake(
     r"^[^\[]*@",
-    lambda text: f'contains the interface below it, as "ip link" prints it; write "{text.partition("@")[0]}"',
+    lambda text: f'contains the interface below it, as "ip link" prints it; write "{_text_before("@", text)}"',
 )
 """An interface as "ip link" prints it: eth0.5@eth0. For a name with a "@", write a glob with a class: "a[@]b"."""
 PATH_INSTEAD_OF_NAME = Mistake(
-    r"^/.*[^/]", lambda text: f'is a path; write the name: "{text.rstrip("/").rpartition("/")[2]}"'
+    r"^/.*[^/]", lambda text: f'is a path; write the name: "{os.path.basename(text.rstrip("/"))}"'
 )
 NOT_AN_INTERFACE = (PATH_INSTEAD_OF_NAME, SEVERAL_NAMES, ALIAS, WITH_PARENT)
 """All mistakes in the name of an interface."""
@@ -96,7 +103,7 @@ NO_PCI_DOMAIN = Mistake("^[0-9a-fA-F]{1,3}:", lambda text: f'has no domain; writ
 """An address without the PCI domain. A domain has at least four digits, so fewer digits are a bus."""
 LONG_PCI_DOMAIN = Mistake(
     "^0[0-9a-fA-F]{4,}:",
-    lambda text: f'has zeros before the domain, as nvidia-smi prints it; write "{_with_domain_of_the_kernel(text)}"',
+    lambda text: f'has zeros before the domain, as nvidia-smi prints it; write "{_with_short_domain(text)}"',
 )
 """An address whose domain has more than four digits and begins with 0. The kernel writes at least four digits, and no
 zeros before them."""

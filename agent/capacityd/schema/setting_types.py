@@ -14,17 +14,26 @@ from typing import Any, TypeAlias
 from capacityd.model.quantity import LARGEST_QUANTITY
 from capacityd.schema.toml_values import describe_toml_value, parse_boolean
 
-_LABEL = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-"""A label of a DNS name (RFC 1123)."""
+_MAX_NODE_NAME_LENGTH = 253
+_DNS_LABEL = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+"""A part of a DNS name between dots (RFC 1123)."""
 _DURATION = re.compile(r"([0-9]{1,12})\s*(ms|s|min|m|h|d)")
 _LINE_KEY = re.compile(r"[^\s=:]|\S.*[^\s=:]")
 """A text that does not begin or end with white space, and does not end with a separator."""
 _EXAMPLE_COMMAND = '["/usr/bin/program", "argument"]'
 _PERCENT = re.compile(r"([0-9]{1,3})\s*%")
-_ONLY_FOR_A_SHELL = re.compile(r"[|&;<>]{1,2}|2>(&1)?|\$\{?[A-Za-z_][A-Za-z0-9_]*\}?(/.*)?|\$\(.*\)|`.*`|~(/.*)?")
-"""Words that only a shell understands: operators, variables, commands, home directories."""
+_SHELL_SYNTAX = re.compile(
+    r"""
+    [|&;<>]{1,2} | 2>(&1)?                      # an operator
+    | \$\{?[A-Za-z_][A-Za-z0-9_]*\}?(/.*)?      # a variable
+    | \$\(.*\) | `.*`                           # the output of a command
+    | ~(/.*)?                                   # a home directory
+    """,
+    re.VERBOSE,
+)
+"""A word that only a shell understands."""
 _SECONDS = {"ms": 0.001, "s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400}
-"""Unit of a duration -> its length in seconds."""
+"""Unit of a duration -> the unit's length in seconds."""
 
 SettingValue: TypeAlias = str | int | float | bool | tuple[str, ...] | None
 """The parsed value of a ValueDetector's setting."""
@@ -53,7 +62,7 @@ class Setting:
 
 
 def file_path(ending: str = "") -> SettingType:
-    """An absolute path. ending: the required end of the path, such as ".prom", or ""."""
+    """An absolute path. ending: the required end of the path, such as ".prom"; "" for any end."""
 
     def parse(raw: object) -> str:
         if not isinstance(raw, str):
@@ -62,7 +71,7 @@ def file_path(ending: str = "") -> SettingType:
             raise ValueError(f'"{raw}" contains an unprintable character')
         if not raw.startswith("/"):
             raise ValueError(f'must be an absolute path; got "{raw}"')
-        if raw != raw.rstrip():
+        if raw.rstrip() != raw:
             raise ValueError(f'must not end with a space; got "{raw}"')
         if not raw.endswith(ending):
             raise ValueError(f'must end with "{ending}"; got "{raw}"')
@@ -72,7 +81,7 @@ def file_path(ending: str = "") -> SettingType:
 
 
 def duration(least: str, most: str) -> SettingType:
-    """A time such as "30s", which is parsed into seconds. least, most: the limits, such as "30s"."""
+    """A time such as "30s", which is parsed into seconds. least, most: the limits, in the same form."""
     shortest = _seconds(least)
     longest = _seconds(most)
 
@@ -116,11 +125,13 @@ def one_of(*words: str) -> SettingType:
             raise ValueError(f"must be one of {', '.join(words)} in quotes; got {describe_toml_value(raw)}")
         return raw
 
-    return SettingType(" or ".join(f'`"{word}"`' for word in words), parse)
+    quoted = [f'`"{word}"`' for word in words]
+    return SettingType(" or ".join(quoted), parse)
 
 
 def _parse_command(raw: object) -> tuple[str, ...]:
-    if isinstance(raw, str) and len(raw.split()) > 1:  # a command line
+    is_command_line = isinstance(raw, str) and len(raw.split()) > 1
+    if is_command_line:
         raise ValueError(f"must be a list such as {_EXAMPLE_COMMAND}, because no shell splits it")
     words = [raw] if isinstance(raw, str) else raw
     if not isinstance(words, list) or not words:
@@ -133,21 +144,26 @@ def _parse_command(raw: object) -> tuple[str, ...]:
     if any("\0" in word for word in words):
         raise ValueError("must not contain a NUL character")
     for word in words:
-        if _ONLY_FOR_A_SHELL.fullmatch(word):
+        if _SHELL_SYNTAX.fullmatch(word):
             raise ValueError(f'"{word}" needs a shell: ["/bin/sh", "-c", "…"]')
     return tuple(words)
 
 
 def _parse_line_key(raw: object) -> str:
-    if not isinstance(raw, str) or not raw.isprintable() or not _LINE_KEY.fullmatch(raw):
+    if not isinstance(raw, str) or not _is_line_key(raw):
         raise ValueError(f'must be a name in quotes, without a "=" or ":" behind it; got {describe_toml_value(raw)}')
     return raw
+
+
+def _is_line_key(text: str) -> bool:
+    return text.isprintable() and _LINE_KEY.fullmatch(text) is not None
 
 
 def _parse_node_name(raw: object) -> str:
     if not isinstance(raw, str):
         raise ValueError(f"must be a name in quotes; got {describe_toml_value(raw)}")
-    if len(raw) > 253 or not all(map(_LABEL.fullmatch, raw.split("."))):
+    has_valid_labels = all(_DNS_LABEL.fullmatch(label) for label in raw.split("."))
+    if len(raw) > _MAX_NODE_NAME_LENGTH or not has_valid_labels:
         raise ValueError(f'"{raw}" is not a valid Node name (RFC 1123 subdomain: a-z, 0-9, "-" and ".")')
     return raw
 

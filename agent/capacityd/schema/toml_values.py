@@ -25,7 +25,9 @@ def describe_toml_value(raw: object) -> str:
         return f'"{raw}"'
     if isinstance(raw, list):
         return "a list"
-    return "a table" if isinstance(raw, dict) else str(raw)
+    if isinstance(raw, dict):
+        return "a table"
+    return str(raw)
 
 
 def parse_texts(raw: object, kind: str) -> list[str]:
@@ -55,12 +57,13 @@ def toml_value(value: object) -> str:
     if isinstance(value, int):
         return str(value)
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(toml_value, value))}]"
+        items = [toml_value(item) for item in value]
+        return f"[{', '.join(items)}]"
     if isinstance(value, dict):
-        pairs = ", ".join(f"{toml_key(key)} = {toml_value(item)}" for key, item in value.items())
-        return f"{{ {pairs} }}" if pairs else "{}"
-    characters = "".join(map(_escaped, str(value)))
-    return f'"{characters}"'
+        pairs = [f"{toml_key(key)} = {toml_value(item)}" for key, item in value.items()]
+        return f"{{ {', '.join(pairs)} }}" if pairs else "{}"
+    text = "".join(_escaped(char) for char in str(value))
+    return f'"{text}"'
 
 
 def _escaped(char: str) -> str:
@@ -70,4 +73,6 @@ def _escaped(char: str) -> str:
     if char.isprintable():
         return char
     code = ord(char)
-    return f"\\u{code:04X}" if code <= 0xFFFF else f"\\U{code:08X}"  # \u has 4 digits, \U has 8
+    if code <= 0xFFFF:
+        return f"\\u{code:04X}"
+    return f"\\U{code:08X}"

@@ -21,7 +21,7 @@ UNITS: Mapping[Dimension, Mapping[str, int]] = {
 }  # fmt: skip
 """Dimension -> unit -> number of base units. The base unit comes first: B, bit/s, Hz. A plain number has no unit."""
 
-FACTORS: Mapping[str, int] = {unit: factor for units in UNITS.values() for unit, factor in units.items()}
+FACTORS: Mapping[str, int] = {**UNITS["size"], **UNITS["speed"], **UNITS["frequency"]}
 """Unit -> number of base units."""
 
 _AMOUNT = re.compile(r"([0-9]{1,20})(?:\.([0-9]{1,20}))?\s*([A-Za-z/]*)")
@@ -45,11 +45,12 @@ def parse_amount(text: str, dimension: Dimension) -> int:
         raise ValueError(f'"{text}" has {problem}; {expected_unit(unit, units)}')
     if not units and unit:
         raise ValueError(f'"{text}" must be a plain number, without a unit')
-    # For example, 1.5kB is 15 * 1000 / 10 bytes. Whole numbers avoid rounding.
-    digits = int(whole + decimals)
+    # For example, 1.5kB is 15 * 1000 / 10 bytes. The calculation with whole numbers avoids rounding.
+    number_without_point = int(f"{whole}{decimals}")
     factor = units[unit] if unit else 1
-    amount, remainder = divmod(digits * factor, 10 ** len(decimals))
+    divisor: int = 10 ** len(decimals)
+    amount, remainder = divmod(number_without_point * factor, divisor)
     if remainder:
         base_unit = "bytes" if dimension == "size" else "units"
         raise ValueError(f'"{text}" is not a whole number of {base_unit}')
-    return int(amount)
+    return amount

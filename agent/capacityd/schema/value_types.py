@@ -27,7 +27,7 @@ from capacityd.schema.units import Dimension, is_amount, parse_amount
 _HEX_GLOB = re.compile(r"([0-9a-fA-F]*([*?]|\[[^\]]+\]))+[0-9a-fA-F]*")
 """Hexadecimal digits with at least one *, ? or class."""
 _SIGNS = (">=", "<=", ">", "<", "=")
-"""The signs of comparisons. No sign means "="."""
+"""The signs of comparisons."""
 _EXAMPLES: Mapping[Dimension, str] = {"size": ">=500GB", "speed": ">=10Gbit/s", "frequency": ">=3GHz", "number": ">=1"}
 
 
@@ -73,7 +73,7 @@ class HexId:
     digits: int
     """The number of digits of a complete ID."""
     prefix_matches: bool = False
-    """Whether fewer pairs of digits match every ID that begins with them (PCI and USB classes)."""
+    """Whether an ID of only 2 or 4 digits matches every ID that begins with these digits (PCI and USB classes)."""
 
     def parse(self, raw: object) -> tuple[Matcher, ...]:
         items = raw if isinstance(raw, list) else [raw]
@@ -84,7 +84,7 @@ class HexId:
 
     def _in_quotes(self, number: int) -> str:
         """The IDs that a number without quotes may mean: the TOML parser returns the same integer for 10 and 0xa."""
-        digits = 2 if self.prefix_matches else self.digits  # two digits are a class without its subclass
+        digits = 2 if self.prefix_matches else self.digits  # the shortest ID that matches
         decimal = f"{number:0{digits}}"
         hexadecimal = f"{number:0{digits}x}"
         if decimal == hexadecimal:
@@ -93,26 +93,27 @@ class HexId:
 
     def _matcher(self, text: str) -> Matcher:
         """The matcher for an ID, the beginning of an ID, or a glob. Raises ValueError."""
-        number = f"{self.digits} hexadecimal digits"
+        valid_length = f"{self.digits} hexadecimal digits"
         if self.prefix_matches:
-            number = f"2, 4 or {number}"
+            valid_length = f"2, 4 or {valid_length}"
         if ":" in text:
-            raise ValueError(f'"{text}" must be one ID of {number}; write a second one as a separate key')
+            raise ValueError(f'"{text}" must be one ID of {valid_length}; write a second one as a separate key')
         check_glob(text)
         pattern = text.lower().removeprefix("0x")
         if not pattern or _HEX_GLOB.fullmatch(pattern):  # "" matches a missing ID
             return GlobMatcher(pattern, ignore_case=True)
         if not re.fullmatch("[0-9a-f]+", pattern):
-            raise ValueError(f'"{text}" must be {number}, as in the output of "capacityd devices"')
+            raise ValueError(f'"{text}" must be {valid_length}, as in the output of "capacityd devices"')
         digits = len(pattern)
         if digits > self.digits:
-            raise ValueError(f'"{text}" must be {number}')
+            raise ValueError(f'"{text}" must be {valid_length}')
         if digits == self.digits:
             return GlobMatcher(pattern, ignore_case=True)
         if self.prefix_matches and digits % 2 == 0:
             return GlobMatcher(f"{pattern}*", ignore_case=True)
         complete_digits = digits + 1 if self.prefix_matches else self.digits
-        raise ValueError(f'"{text}" must be {number}; did you mean "{pattern.zfill(complete_digits)}"?')
+        meant = pattern.zfill(complete_digits)
+        raise ValueError(f'"{text}" must be {valid_length}; did you mean "{meant}"?')
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +126,14 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A measure, compared with numbers that have a unit. All comparisons separated by commas must hold."""
+    """A measure, matched by comparisons such as ">=1GB,<2GB". All comparisons separated by commas must hold."""
 
     dimension: Dimension
 
     def parse(self, raw: object) -> tuple[Matcher, ...]:
         items = raw if isinstance(raw, list) else [raw]
         if self.dimension == "number":
-            items = [str(item) if type(item) is int else item for item in items]
+            items = [_integer_as_text(item) for item in items]
         texts = parse_texts(items, f'a comparison such as "{_EXAMPLES[self.dimension]}"')
         return tuple(self._range(text) for text in texts)
 
@@ -155,7 +156,9 @@ class Amount:
     def _sign_and_bound(self, comparison: str, text: str) -> tuple[str, int]:
         """The sign of a comparison, and its bound in base units. text: all comparisons, for messages."""
         amount = comparison.lstrip("<>=")
-        sign = comparison.removesuffix(amount) or "="
+        sign = comparison.removesuffix(amount)
+        if not sign:
+            sign = "="
         amount = amount.strip()
         if sign not in _SIGNS or not is_amount(amount):
             raise ValueError(f'"{text}" is not a comparison; write it like "{_EXAMPLES[self.dimension]}"')
@@ -169,6 +172,11 @@ class Amount:
             example = _EXAMPLES[self.dimension].removeprefix(">=")
             raise ValueError(f'must be written like "{example}"; got {describe_toml_value(raw)}')
         return parse_amount(raw.strip(), self.dimension)
+
+
+def _integer_as_text(item: object) -> object:
+    """An integer as text; any other TOML value unchanged."""
+    return str(item) if type(item) is int else item
 
 
 @dataclass(frozen=True, slots=True)

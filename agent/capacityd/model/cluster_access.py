@@ -77,7 +77,8 @@ class ClusterAccess:
 
         As in kubectl, escapes in the URL are decoded, and a colon follows the user even without a password (RFC 7617).
         """
-        user_info, _, _ = urlsplit(self.proxy or "").netloc.rpartition("@")
+        address = urlsplit(self.proxy or "").netloc
+        user_info, _, _ = address.rpartition("@")
         user, _, password = user_info.partition(":")
         if not user and not password:
             return {}

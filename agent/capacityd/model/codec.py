@@ -73,8 +73,9 @@ def _encode(kind: Any, value: object) -> Any:
             content[name] = _encode(field_kind, getattr(value, name))
         return [own_class.__name__, content] if _variants(types) else content
     if isinstance(value, Mapping):
-        items = map(_encode, _item_kinds(types[0]), value.values())
-        return dict(zip(map(str, value.keys()), items, strict=True))
+        keys = map(str, value.keys())
+        values = map(_encode, _item_kinds(types[0]), value.values())
+        return dict(zip(keys, values, strict=True))
     if isinstance(value, Set):
         return sorted(map(_encode, _item_kinds(types[0]), value))
     if isinstance(value, list | tuple):
@@ -101,7 +102,9 @@ def _decode(kind: Any, data: Any) -> Any:
         return _construct(kind, data)
     if _has_fields(kind):
         return _decode_fields(kind, _require_type(dict, data))
-    return _decode_number(data) if kind is float else _require_type(kind, data)
+    if kind is float:
+        return _decode_number(data)
+    return _require_type(kind, data)
 
 
 def _decode_union(kinds: tuple[Any, ...], data: Any) -> Any:
@@ -141,9 +144,11 @@ def _decode_tuple(kinds: tuple[Any, ...], data: Any) -> tuple[Any, ...]:
 
 def _decode_fields(kind: Any, data: Mapping[str, Any]) -> Any:
     declared = _fields(kind)
-    if unknown := data.keys() - declared.keys():
+    unknown = data.keys() - declared.keys()
+    if unknown:
         raise Malformed(f"unknown: {', '.join(sorted(unknown))}")
-    return _construct(kind, **{name: _decode(declared[name], value) for name, value in data.items()})
+    values = {name: _decode(declared[name], value) for name, value in data.items()}
+    return _construct(kind, **values)
 
 
 def _decode_key(kind: Any, text: str) -> Any:
@@ -198,7 +203,10 @@ def _item_kinds(kind: Any) -> Iterator[Any]:
         return repeat(Any)
     if origin is tuple and Ellipsis not in declared:
         return iter(declared)
-    return repeat(declared[1] if issubclass(origin, Mapping) else declared[0])
+    if issubclass(origin, Mapping):
+        _key_kind, value_kind = declared
+        return repeat(value_kind)
+    return repeat(declared[0])
 
 
 def _has_fields(thing: object) -> bool:

@@ -64,6 +64,8 @@ PLUGIN_DOMAINS: Mapping[str, str] = {
 
 def plugin_domain(name: str) -> str | None:
     """The domain of a resource's name, or its parent domain, if PLUGIN_DOMAINS contains the domain; otherwise None."""
-    name_domain = name.partition("/")[0]
-    # Because of the dots, "notamd.com" does not match "amd.com".
-    return next((domain for domain in PLUGIN_DOMAINS if f".{name_domain}".endswith(f".{domain}")), None)
+    name_domain, _, _ = name.partition("/")
+    for domain in PLUGIN_DOMAINS:
+        if name_domain == domain or name_domain.endswith(f".{domain}"):
+            return domain
+    return None

@@ -17,8 +17,9 @@ _VERSION = "version"
 
 def to_file(value: object, version: str) -> bytes:
     """Converts a value to the content of a file. version: the version of capacityd that writes the file."""
-    content = encode(value) | {_VERSION: version}
-    return json.dumps(content | {_CHECKSUM: _checksum(content)}).encode()
+    content = {**encode(value), _VERSION: version}
+    content_with_checksum = {**content, _CHECKSUM: _checksum(content)}
+    return json.dumps(content_with_checksum).encode()
 
 
 def from_file(kind: type[_T], content: bytes, version: str) -> _T:
@@ -34,4 +35,6 @@ def from_file(kind: type[_T], content: bytes, version: str) -> _T:
 
 
 def _checksum(content: object) -> str:
-    return f"{crc32(json.dumps(content, sort_keys=True).encode()):08x}"
+    text = json.dumps(content, sort_keys=True)
+    checksum = crc32(text.encode())
+    return f"{checksum:08x}"

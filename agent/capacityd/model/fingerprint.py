@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 
-_ANNOTATIONS = "capacityd/"
+_ANNOTATION_PREFIX = "capacityd/"
 """The start of the names of capacityd's annotations."""
 _CONDITION = "CapacityPublished"
 """The type of capacityd's condition."""
@@ -19,22 +19,27 @@ _CONDITION = "CapacityPublished"
 
 def fingerprint(node: Mapping[str, object]) -> str:
     """Returns the fingerprint of a Node. Parts of an unexpected type count as missing."""
-    metadata, status = _object(node, "metadata"), _object(node, "status")
+    metadata = _object(node, "metadata")
+    status = _object(node, "status")
     node_info = _object(status, "nodeInfo")
     annotations = _object(metadata, "annotations")
     conditions = status.get("conditions")
+    own_conditions = None
+    if isinstance(conditions, list):
+        own_conditions = [condition for condition in conditions if _is_own(condition)]
     content = [
         metadata.get("name"),
         metadata.get("uid"),
         metadata.get("labels"),
-        {key: value for key, value in annotations.items() if key.startswith(_ANNOTATIONS)},
+        {key: value for key, value in annotations.items() if key.startswith(_ANNOTATION_PREFIX)},
         status.get("capacity"),
         status.get("allocatable"),
-        [condition for condition in conditions if _is_own(condition)] if isinstance(conditions, list) else None,
+        own_conditions,
         node_info.get("machineID"),
         node_info.get("systemUUID"),
     ]
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+    text = json.dumps(content, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _object(parent: Mapping[str, object], key: str) -> Mapping[str, object]:

@@ -117,9 +117,8 @@ class Host(Protocol):
         """The kind of a virtual interface, as `ip -details link` shows it: team, macvlan, …; "" for hardware."""
 
     def linked_interface(self, interface: str) -> str:
-        """The interface that a virtual interface uses, or the other end of a veth pair, as `ip link` shows behind an @.
-
-        "" for no such interface in this network namespace.
+        """The interface that a virtual interface uses, or the other end of a veth pair; "" if this network namespace
+        has no such interface. `ip link` shows the interface behind an @.
         """
 
     def default_interfaces(self) -> Sequence[str]:
@@ -231,13 +230,15 @@ def device_and_above(device: str) -> Iterator[str]:
     """Yields the path of a device in /sys/devices, and then the paths of its parent folders, nearest first."""
     while device.startswith("/sys/devices/"):
         yield device
-        device = device.rpartition("/")[0]
+        device, _, _ = device.rpartition("/")
 
 
 def uevent_value(host: Host, device: str, name: str) -> str | None:
     """A variable in the uevent file of the device at this path in /sys; None if it is missing."""
-    lines = host.lines(f"{device}/uevent")
-    return next((line.partition("=")[2] for line in lines if line.startswith(f"{name}=")), None)
+    for line in host.lines(f"{device}/uevent"):
+        if line.startswith(f"{name}="):
+            return line.removeprefix(f"{name}=")
+    return None
 
 
 def machine_id(host: Host) -> str:

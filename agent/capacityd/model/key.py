@@ -47,5 +47,6 @@ def may_label(resource: str) -> bool:
 
     The admission plugin NodeRestriction denies labels in the domains of Kubernetes (kubernetes.io, k8s.io).
     """
-    domain = resource.partition("/")[0]
-    return not f".{domain}".endswith((".k8s.io", ".kubernetes.io"))
+    domain, _, _ = resource.partition("/")
+    is_kubernetes = domain in ("k8s.io", "kubernetes.io") or domain.endswith((".k8s.io", ".kubernetes.io"))
+    return not is_kubernetes

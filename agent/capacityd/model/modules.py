@@ -27,9 +27,8 @@ OPTIONAL = ("prometheus_client",)
 COMMANDS_ONLY = ("tabulate",)
 """Modules that only users' commands need."""
 _INCLUDED_IN_PYTHON = ("tomli",) if sys.version_info >= (3, 11) else ()  # as tomllib
-SERVICE_MODULES = tuple(
-    module for module in PACKAGES if module not in (*OPTIONAL, *COMMANDS_ONLY, *_INCLUDED_IN_PYTHON)
-)
+_NOT_FOR_SERVICE = (*OPTIONAL, *COMMANDS_ONLY, *_INCLUDED_IN_PYTHON)
+SERVICE_MODULES = tuple(module for module in PACKAGES if module not in _NOT_FOR_SERVICE)
 """The modules that the service and its workers need."""
 
 
@@ -40,7 +39,8 @@ def debian_package(module: str) -> str:
 
 def require_service_modules() -> None:
     """Raises CapacitydError if a module that the service needs is missing."""
-    if missing := [module for module in SERVICE_MODULES if find_spec(module) is None]:
+    missing = [module for module in SERVICE_MODULES if find_spec(module) is None]
+    if missing:
         raise _missing(missing)
 
 
@@ -49,22 +49,24 @@ def import_failure(error: Exception) -> CapacitydError | None:
 
     A library that does not fit another library, or this version of Python, may raise any exception during its import.
     """
-    if isinstance(error, ImportError | SyntaxError) or any(map(_is_import, walk_tb(error.__traceback__))):
+    is_during_import = any(_is_import(frame) for frame, _line in walk_tb(error.__traceback__))
+    if isinstance(error, ImportError | SyntaxError) or is_during_import:
         return _failure(error)
     return None
 
 
-def _is_import(step: tuple[FrameType, int]) -> bool:
-    """Whether a step of a traceback runs the top-level code of a library's module, as an import does."""
-    frame, _line = step
+def _is_import(frame: FrameType) -> bool:
+    """Whether the frame of a traceback runs the top-level code of a library's module, as an import does."""
     is_library = _package_of(frame) not in ("capacityd", "__main__")
-    is_module_itself = frame.f_code.co_name == "<module>"
-    return is_library and is_module_itself
+    is_top_level = frame.f_code.co_name == "<module>"
+    return is_library and is_top_level
 
 
 def _package_of(frame: FrameType) -> str:
     """The top-level package of the module that the frame runs; "" if unknown."""
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    module = str(frame.f_globals.get("__name__", ""))
+    package, _, _ = module.partition(".")
+    return package
 
 
 def _failure(error: Exception) -> CapacitydError:
@@ -78,15 +80,16 @@ def _failure(error: Exception) -> CapacitydError:
     # The cause may be one of PACKAGES, a package's dependency, or a shared library such as libudev.
     python = f"{sys.executable} (Python {sys.version.split()[0]})"
     text = f"a library that capacityd needs is missing or damaged, in {python}: {error}"
-    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    frames = [frame for frame, _line in walk_tb(error.__traceback__)]
     paths = [frame.f_code.co_filename for frame in frames]
     installed_by_hand = [path for path in paths if path.startswith("/usr/local/")]
     if installed_by_hand:
         other = installed_by_hand[0]
         return CapacitydError(f"{text}. {other} hides the distribution's: remove it, for example with pip uninstall")
-    packages = [debian_package(_package_of(frame)) for frame in frames if _package_of(frame) in PACKAGES]
-    if packages:
-        text += f". Install it again: apt install --reinstall {packages[0]}"
+    packages = [_package_of(frame) for frame in frames]
+    needed = [package for package in packages if package in PACKAGES]
+    if needed:
+        text += f". Install it again: apt install --reinstall {debian_package(needed[0])}"
     return CapacitydError(text)
 
 

@@ -49,7 +49,7 @@ class Condition:
 
     def says(self, other: Condition) -> bool:
         """Whether both conditions are equal, apart from their times."""
-        return (self.status, self.reason, self.message) == (other.status, other.reason, other.message)
+        return self.status == other.status and self.reason == other.reason and self.message == other.message
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,11 @@ class Stored:
     @property
     def text(self) -> str:
         """What is stored, for people."""
-        capacity, allocatable = self.capacity or "none", self.allocatable or "none"
-        return capacity if capacity == allocatable else f"{capacity} (allocatable {allocatable})"
+        capacity = self.capacity or "none"
+        allocatable = self.allocatable or "none"
+        if capacity == allocatable:
+            return capacity
+        return f"{capacity} (allocatable {allocatable})"
 
     @property
     def number(self) -> int | None:
@@ -81,7 +84,9 @@ class Stored:
     @property
     def largest(self) -> int:
         """The larger of capacity and allocatable. A value that is missing, or is not a whole number, counts as 0."""
-        return max(number_in(text or "") or 0 for text in (self.capacity, self.allocatable))
+        capacity = number_in(self.capacity or "") or 0
+        allocatable = number_in(self.allocatable or "") or 0
+        return max(capacity, allocatable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +150,13 @@ class NodeState:
 
 def _merged(stored: Mapping[str, str], numbers: Mapping[str, int | None]) -> dict[str, str]:
     """Replaces stored values by these numbers. The number None removes a name."""
-    merged = {name: text for name, text in stored.items() if name not in numbers}
-    return merged | {name: str(number) for name, number in numbers.items() if number is not None}
+    merged = dict(stored)
+    for name, number in numbers.items():
+        if number is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = str(number)
+    return merged
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +181,9 @@ class Patch:
     @property
     def is_empty(self) -> bool:
         """Whether the patch changes nothing."""
-        changes = (self.capacity, self.allocatable, self.labels, self.annotations, self.condition)
-        return not any(changes) and not self.removes_conditions
+        sets_values = self.capacity or self.allocatable or self.labels or self.annotations
+        changes_conditions = self.removes_conditions or self.condition is not None
+        return not sets_values and not changes_conditions
 
 
 @dataclass(frozen=True, slots=True)

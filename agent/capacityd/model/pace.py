@@ -35,5 +35,7 @@ def pause(cause: RetryCause, wrong_for: float, retry_after: float = 0.0) -> floa
 
     wrong_for: the seconds for which the problem has lasted. retry_after: the server's Retry-After in seconds.
     """
-    shortest = max(SHORTEST_PAUSE[cause], min(retry_after, LONGEST_RETRY_AFTER))
-    return min(max(wrong_for * _SHARE, shortest), LONGEST_PAUSE)
+    requested = min(retry_after, LONGEST_RETRY_AFTER)
+    proposed = wrong_for * _SHARE
+    seconds = max(proposed, requested, SHORTEST_PAUSE[cause])
+    return min(seconds, LONGEST_PAUSE)

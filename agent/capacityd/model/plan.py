@@ -50,6 +50,19 @@ class Change:
             return f"{self.key}: {self.reason}"
         return f"{self.key}: {old} → {new} ({self.reason})"
 
+    def as_dict(self) -> dict[str, object]:
+        """The change for JSON output."""
+        return {
+            "name": self.key.name,
+            "kind": self.key.kind,
+            "action": self.action.value,
+            "stored": self.stored.capacity,
+            "allocatable": self.stored.allocatable,
+            "desired": self.desired,
+            "published": self.published,
+            "reason": self.reason,
+        }
+
 
 _PROBLEMS = {
     ConditionReason.CONFIGURATION_REJECTED: "not configured",
@@ -118,27 +131,20 @@ class Plan:
         return tuple(change for change in self.changes if change.action.writes)
 
     def with_written(self, written: Mapping[Key, Change]) -> Plan:
-        """Adds the changes that earlier plans of the pass have written. For a key in both, this plan's write wins."""
-        changes = [change if change.action.writes else written.get(change.key, change) for change in self.changes]
-        gone = [change for key, change in written.items() if key not in {change.key for change in self.changes}]
-        return replace(self, changes=tuple(sorted((*changes, *gone), key=lambda change: change.key)))
+        """Adds the changes that earlier plans of the pass have written.
+
+        If both this plan and an earlier plan write a key, this plan's change stays.
+        """
+        changes = {change.key: change for change in self.changes}
+        for key, change in written.items():
+            if key not in changes or not changes[key].action.writes:
+                changes[key] = change
+        return replace(self, changes=tuple(changes[key] for key in sorted(changes)))
 
     def as_dict(self) -> dict[str, object]:
         """The plan for JSON output, without the patch."""
         return {
             "node": self.node.name,
-            "changes": [
-                {
-                    "name": change.key.name,
-                    "kind": change.key.kind,
-                    "action": change.action.value,
-                    "stored": change.stored.capacity,
-                    "allocatable": change.stored.allocatable,
-                    "desired": change.desired,
-                    "published": change.published,
-                    "reason": change.reason,
-                }
-                for change in self.changes
-            ],
+            "changes": [change.as_dict() for change in self.changes],
             "troubles": [trouble.as_dict() for trouble in self.troubles],
         }

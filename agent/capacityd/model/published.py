@@ -32,7 +32,7 @@ def annotation_text(published: Mapping[Key, int]) -> str | None:
     if not published:
         return None
     content = {str(key): number for key, number in published.items()}
-    return json.dumps(dict(sorted(content.items())), separators=(",", ":"))
+    return json.dumps(content, sort_keys=True, separators=(",", ":"))
 
 
 def why_unreadable(annotation: str | None) -> str:
@@ -41,7 +41,8 @@ def why_unreadable(annotation: str | None) -> str:
         return ""
     if _parsed(annotation) is None:
         return "it is not a JSON object"
-    unreadable = sorted(_content(annotation).keys() - {str(key) for key in published_in(annotation)})
+    readable = {str(key) for key in published_in(annotation)}
+    unreadable = [text for text in sorted(_content(annotation)) if text not in readable]
     return f"not a number of an extended resource: {', '.join(unreadable)}" if unreadable else ""
 
 

@@ -14,6 +14,7 @@ LARGEST_QUANTITY = 2**63 - 1
 """The largest quantity that the scheduler and the kubelet can count (int64). The API server accepts larger numbers."""
 _QUANTITY = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4})|([numkMGTPE]|[KMGTPE]i|))")
 _MAX_DIGITS = 30  # including leading zeros; int() is slow for much longer texts
+_BINARY_UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
 _POWERS_OF_TEN = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -32,14 +33,14 @@ def parse_quantity(text: str) -> tuple[int, int]:
         number = -number
     power_of_ten = -len(fraction)
     if suffix.endswith("i"):
-        number *= 1024 ** ("KMGTPE".index(suffix[0]) + 1)
+        number *= _BINARY_UNITS[suffix]
     elif exponent:
         power_of_ten += int(exponent)
     else:
         power_of_ten += _POWERS_OF_TEN[suffix]
     if power_of_ten >= 0:
         return number * 10**power_of_ten, 1
-    return number, 10**-power_of_ten
+    return number, 10 ** (-power_of_ten)
 
 
 def whole_quantity(text: str) -> int | None:
@@ -48,7 +49,8 @@ def whole_quantity(text: str) -> int | None:
         numerator, denominator = parse_quantity(text)
     except ValueError:
         return None
-    return numerator // denominator if numerator % denominator == 0 else None
+    number, remainder = divmod(numerator, denominator)
+    return number if remainder == 0 else None
 
 
 def number_in(text: str) -> int | None:
@@ -96,7 +98,10 @@ def storable(number: int) -> bool:
     LARGEST_QUANTITY / 1000, the thousandths overflow 64 bits. So the API server rejects nearly every such number, and
     the whole patch with it.
     """
-    thousandths = (number * 1000 + 2**63) % 2**64 - 2**63  # as an int64 that overflows
+    thousandths = (number * 1000) % 2**64
+    is_negative = thousandths >= 2**63
+    if is_negative:  # in an int64
+        thousandths -= 2**64
     return thousandths % 1000 == 0
 
 

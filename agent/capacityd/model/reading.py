@@ -182,8 +182,8 @@ def reading_as_dict(name: str, reading: Reading) -> dict[str, object]:
 
 
 def _contribution_as_dict(contribution: Contribution) -> dict[str, object]:
-    note = "; ".join(filter(None, (contribution.note, contribution.detail)))
-    return {"device": contribution.device, "amount": contribution.amount, "note": note}
+    notes = [text for text in (contribution.note, contribution.detail) if text]
+    return {"device": contribution.device, "amount": contribution.amount, "note": "; ".join(notes)}
 
 
 def _as_json(value: object) -> object:

@@ -22,6 +22,16 @@ class Identity:
     """Whether the credentials are those of the Node's kubelet. The Node is then this machine's without a check."""
 
 
+@dataclass(frozen=True, slots=True)
+class User:
+    """The user of the credentials."""
+
+    name: str = ""
+    """The user's name; "" if unknown."""
+    bound_node: str = ""
+    """The Node that the user's token is bound to; "" if unknown."""
+
+
 @dataclass(slots=True)
 class CredentialsCache:
     """What a pass learns about its credentials. The next pass gets the identity. The service watches the files."""

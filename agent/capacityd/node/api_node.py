@@ -12,7 +12,7 @@ from urllib.parse import quote
 from capacityd.linux.trust import own_trust
 from capacityd.model.errors import NodeForbidden, NodeMissing, NodeUnauthorized, NodeUnreachable
 from capacityd.model.node import Event, NodeState, Patch
-from capacityd.node import CredentialsCache, Identity, Machine
+from capacityd.node import CredentialsCache, Identity, Machine, User
 from capacityd.node.credential_files import CredentialFiles
 from capacityd.node.documents.node import named_node, reviewed_user
 from capacityd.node.documents.patch import patch_document, require_guard
@@ -134,24 +134,27 @@ class ApiNode:
             self._cache.files = files.paths()
 
     def _identify(self, client: Client) -> Identity:
-        """Determines the identity, by a SelfSubjectReview if necessary."""
-        user, bound_node = client.access.impersonated or "", ""
-        # To impersonate needs no review: the API server checks at each request whether we may act as this user.
-        if not user:
-            group, resource = "authentication.k8s.io/v1", "selfsubjectreviews"
-            body = {"apiVersion": group, "kind": "SelfSubjectReview"}
-            try:
-                user, bound_node = client.request(
-                    Call("create", resource), f"/apis/{group}/{resource}", reviewed_user, body=body
-                )
-            except NodeForbidden as e:
-                # Just after its start, the API server does not know the default rights yet.
-                if not self._configured_name:
-                    raise NodeUnreachable(
-                        "the API server does not allow a SelfSubjectReview (HTTP 403), as for a moment after its "
-                        "start; if this lasts, set node_name"
-                    ) from e
-        return identify(client.access, user, bound_node, self._configured_name, self._machine.hostname)
+        """Determines the identity, with a SelfSubjectReview if necessary."""
+        user = self._user(client)
+        return identify(client.access, user, self._configured_name, self._machine.hostname)
+
+    def _user(self, client: Client) -> User:
+        """The user of the credentials. If node_name is configured, the user may be unknown."""
+        if client.access.impersonated:
+            # The API server checks at each request whether we may act as this user, so no review is needed.
+            return User(client.access.impersonated)
+        path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+        try:
+            return client.request(Call("create", "selfsubjectreviews"), path, reviewed_user, body=body)
+        except NodeForbidden as e:
+            if self._configured_name:
+                return User()
+            # Just after its start, the API server does not know the default rights yet.
+            raise NodeUnreachable(
+                "the API server does not allow a SelfSubjectReview (HTTP 403), as for a moment after its start; if "
+                "this lasts, set node_name"
+            ) from e
 
 
 def _path(identity: Identity) -> str:

@@ -33,7 +33,7 @@ _TIMEOUT = 12.0
 _PATCH_TIMEOUT = 30.0
 """The same for a PATCH. The API server responds only after all admission webhooks have answered or timed out. By
 default, each webhook has 10 s. Mutating webhooks are called one after the other."""
-_MAX_RESPONSE_BYTES = 4 << 20
+_MAX_RESPONSE_BYTES = 4 * 1024 * 1024
 """Enough for a Node. etcd stores Nodes of up to 1.5 MiB, in an encoding that is shorter than JSON."""
 
 
@@ -64,7 +64,8 @@ class Client:
         absent_on: HTTP statuses that are not errors. For these, parse() gets None.
         """
         with _no_library_error(self.access):
-            status, headers, content = self._send(_METHODS[call.verb], f"{self.access.server}{path}", body)
+            url = f"{self.access.server}{path}"
+            status, headers, content = self._send(_METHODS[call.verb], url, body)
         if status in absent_on:
             return parse(None)
         if not 200 <= status <= 299:
@@ -83,16 +84,20 @@ class Client:
 
         Raises urllib3's errors, and NodeUnreachable for a response that is incomplete or too large.
         """
-        is_patch = method == "PATCH"
+        content_type = "application/json"
+        timeout = _TIMEOUT
+        if method == "PATCH":
+            content_type = "application/strategic-merge-patch+json"
+            timeout = _PATCH_TIMEOUT
         options: dict[str, Any] = {
             "headers": {
                 "Accept": "application/json",
-                "Content-Type": "application/strategic-merge-patch+json" if is_patch else "application/json",
+                "Content-Type": content_type,
                 "User-Agent": f"capacityd/{__version__}",
                 **self.access.headers,
             },
             "body": None if body is None else json.dumps(body),
-            "timeout": urllib3.Timeout(connect=_CONNECT_TIMEOUT, read=_PATCH_TIMEOUT if is_patch else _TIMEOUT),
+            "timeout": urllib3.Timeout(connect=_CONNECT_TIMEOUT, read=timeout),
             "retries": False,  # by default, urllib3 sends a request up to four times, and follows redirects
             "preload_content": False,  # by default, urllib3 reads a response of any size
         }
@@ -117,10 +122,12 @@ class Client:
             try:
                 return self._pool.request(method, url, **options)
             except Exception as e:
-                # The request can be sent again: the TLS handshake failed, so no credentials were sent.
-                context = next(self._contexts, None) if is_by_another_authority(e) else None
+                if not is_by_another_authority(e):
+                    raise
+                context = next(self._contexts, None)
                 if context is None:
                     raise
+                # The request can be sent again: the TLS handshake failed, so no credentials were sent.
                 self._pool.connection_pool_kw["ssl_context"] = context
 
 

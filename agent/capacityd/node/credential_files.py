@@ -12,7 +12,7 @@ from capacityd.linux.trust import Flaw, NotTrusted, Trust, open_trusted
 from capacityd.model.errors import CredentialsMissing, CredentialsNotTrusted, NodeUnauthorized
 from capacityd.model.text import printable
 
-_MAX_FILE_BYTES = 1 << 20
+_MAX_FILE_BYTES = 1024 * 1024
 _MICROK8S = "/var/snap/microk8s/"
 """MicroK8s lets its group microk8s write its kubeconfigs and certificates (snap/hooks/configure in canonical/microk8s).
 The group's members may start privileged pods, so they have root's rights anyway."""
@@ -50,11 +50,12 @@ class CredentialFiles:
 
     def paths(self) -> tuple[str, ...]:
         """Returns the absolute paths of all requested files, including those that could not be read."""
-        return tuple(map(os.path.abspath, self._contents))
+        return tuple(os.path.abspath(path) for path in self._contents)
 
     def resolve(self, path: str) -> str:
         """Returns a path in the kubeconfig as an absolute path. Relative paths begin in the kubeconfig's folder."""
-        return os.path.join(os.path.dirname(os.path.abspath(self.kubeconfig)), path)
+        folder = os.path.dirname(os.path.abspath(self.kubeconfig))
+        return os.path.join(folder, path)
 
     def read(self, path: str, subject: str) -> bytes:
         """Returns the content of a file. subject: the file in messages, such as "the token file named in KUBECONFIG".
@@ -62,9 +63,11 @@ class CredentialFiles:
         Messages omit the path, because a user may have entered a secret in its place. Raises CredentialsMissing if the
         file does not exist, NodeUnauthorized if the file cannot be read.
         """
-        content = self._contents.setdefault(path, None)
+        content = self._contents.get(path)
         if content is None:
-            content = self._contents[path] = self._read(path, subject)
+            self._contents[path] = None  # paths() also returns a file that cannot be read
+            content = self._read(path, subject)
+            self._contents[path] = content
         return content
 
     def _read(self, path: str, subject: str) -> bytes:
@@ -80,7 +83,9 @@ class CredentialFiles:
             raise CredentialsMissing(f"{subject} does not exist{question}{sandbox_advice([path])}") from e
         except (OSError, ValueError) as e:  # ValueError: a null character
             reason = e.strerror if isinstance(e, OSError) else "it is not a path"
-            advice = f". {permission_advice(path)}" if isinstance(e, PermissionError) and self.trust else ""
+            advice = ""
+            if isinstance(e, PermissionError) and self.trust is not None:
+                advice = f". {permission_advice(path)}"
             raise NodeUnauthorized(f"{subject} cannot be read: {reason}{advice}") from e
         if len(content) > _MAX_FILE_BYTES:
             raise NodeUnauthorized(f"{subject} is larger than {_MAX_FILE_BYTES} bytes")

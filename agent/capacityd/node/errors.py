@@ -76,7 +76,8 @@ def from_http_status(code: int, body: bytes, call: Call, access: ClusterAccess, 
     retry_after: the text of the header Retry-After.
     """
     status = status_of(body)
-    if status is None and code < 500 and code not in (401, 429):
+    may_lack_status = code >= 500 or code in (401, 429)
+    if status is None and not may_lack_status:
         return NodeUnreachable(
             f"the server in {access.kubeconfig} is not an API server (HTTP {code} for {call.verb} "
             f"{call.resource}). Is its address right, or does a proxy or a firewall on the way refuse the request?"
@@ -87,7 +88,8 @@ def from_http_status(code: int, body: bytes, call: Call, access: ClusterAccess, 
     answer = f"{access.api_server} answered {call.verb} {call.resource} with HTTP {code}{_after_colon(reason)}"
     if code < 500 and _BY_ADMISSION.search(status.message):
         return NodeRejected(answer, reason=message)
-    if code in (410, 429) or code >= 500 or status.message.strip().endswith(_NOT_READY):
+    is_starting = status.message.strip().endswith(_NOT_READY)
+    if code in (410, 429) or code >= 500 or is_starting:
         question = "Does an admission webhook not answer?" if code == 504 else "Does it start, or is it overloaded?"
         return NodeUnreachable(f"{answer}. {question}", retry_after=_seconds(retry_after))
     if code == 401:
@@ -149,7 +151,9 @@ def quotable(text: str, token: str | None) -> str:
     if token and token in text:
         return f"(a text with the token, {length_text(text)})"
     text = printable(text.strip())
-    return text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}…"
+    if len(text) <= _MAX_QUOTED:
+        return text
+    return f"{text[:_MAX_QUOTED]}…"
 
 
 def _after_colon(text: str) -> str:
@@ -188,7 +192,8 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
     cause: BaseException | None = error
     while cause:
         yield cause
-        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+        is_explicit = cause.__cause__ is not None or cause.__suppress_context__
+        cause = cause.__cause__ if is_explicit else cause.__context__
 
 
 def _why_not_trusted(error: ssl.SSLCertVerificationError, access: ClusterAccess) -> str:
@@ -213,7 +218,8 @@ def _reason(error: BaseException) -> str:
         return "it ended the TLS handshake"
     if isinstance(error, ssl.SSLError):  # its errno is not one of the kernel's
         name = str(error.reason or "")
-        return name if re.fullmatch(r"\w+", name, re.ASCII) else type(error).__name__
+        is_name = re.fullmatch(r"\w+", name, re.ASCII)
+        return name if is_name else type(error).__name__
     if isinstance(error, socket.gaierror):
         return f"its name cannot be resolved: {error.strerror}"
     if isinstance(error, TimeoutError):

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from capacityd.linux.program import OutputTooLargeError, ProgramTimeoutError, run_program
@@ -22,15 +23,26 @@ from capacityd.model.text import printable
 from capacityd.node.credential_files import CredentialFiles, not_trusted
 from capacityd.node.documents.fields import InvalidDocument, JsonObject, object_at, objects_at, text_at, texts_at
 
-_MAX_OUTPUT_BYTES = 1 << 20
+_MAX_OUTPUT_BYTES = 1024 * 1024
 _SEE_OUTPUT = "Its output is not shown, because it may contain secrets. To see the output, run the plugin by hand"
 _VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 
 
+@dataclass(frozen=True, slots=True)
+class PluginCredentials:
+    """The credentials that an exec plugin prints. None stands for a missing part."""
+
+    token: str | None = None
+    certificate: str | None = None
+    """The client certificate, as PEM."""
+    key: str | None = None
+    """The key of the client certificate, as PEM."""
+
+
 def run_plugin(
     plugin: JsonObject, cluster: JsonObject, files: CredentialFiles, timeout: float | None
-) -> tuple[str | None, str | None, str | None]:
-    """Runs an exec plugin. Returns a token, a client certificate and the certificate's key; None for a missing part.
+) -> PluginCredentials:
+    """Runs an exec plugin, and returns its credentials.
 
     plugin: the entry `exec` of a user in the kubeconfig. cluster: what the plugin may ask for about the cluster. files:
     the kubeconfig, and who may be able to change the plugin. timeout: in seconds. None only checks the plugin.
@@ -51,7 +63,8 @@ def run_plugin(
     spec: dict[str, Any] = {"interactive": may_ask}
     if plugin.get("provideClusterInfo") is True:
         spec["cluster"] = cluster
-    environment = _environment(plugin, {"apiVersion": version, "kind": "ExecCredential", "spec": spec})
+    request = {"apiVersion": version, "kind": "ExecCredential", "spec": spec}
+    environment = _environment(plugin, request)
     command = text_at(plugin, "command") or ""
     if "/" in command:
         command = files.resolve(command)
@@ -59,7 +72,7 @@ def run_plugin(
     program = shutil.which(command, path=environment.get("PATH"))
     _require_trusted(program or command, arguments, files)
     if timeout is None:
-        return None, None, None
+        return PluginCredentials()
     if program is None:  # the command is not shown, because it may be a secret
         raise NodeUnauthorized(f"{subject} is not installed or not executable{sandbox_advice([command])}")
     output = _output_of([os.path.abspath(program), *arguments], environment, timeout, on_terminal=may_ask)
@@ -109,12 +122,13 @@ def _output_of(command: Sequence[str], environment: Mapping[str, str], timeout: 
     except OutputTooLargeError:
         failure = f"printed more than {_MAX_OUTPUT_BYTES} bytes"
     except (OSError, ValueError, subprocess.SubprocessError) as e:
-        failure = f"could not be started ({getattr(e, 'strerror', None) or type(e).__name__})"
+        reason = getattr(e, "strerror", None) or type(e).__name__
+        failure = f"could not be started ({reason})"
     raise NodeUnreachable(f"the exec plugin {printable(command[0])} {failure}. {advice}")
 
 
-def _credentials_in(output: bytes, version: str) -> tuple[str | None, str | None, str | None]:
-    """The token, the certificate and the key in an ExecCredential of this apiVersion. Raises InvalidDocument."""
+def _credentials_in(output: bytes, version: str) -> PluginCredentials:
+    """The credentials in an ExecCredential of this apiVersion. Raises InvalidDocument."""
     try:
         document = json.loads(output)
     except (ValueError, RecursionError) as e:
@@ -127,6 +141,7 @@ def _credentials_in(output: bytes, version: str) -> tuple[str | None, str | None
     token = text_at(status, "token")
     certificate = text_at(status, "clientCertificateData")
     key = text_at(status, "clientKeyData")
-    if not token and not (certificate and key):
+    has_certificate = certificate and key
+    if not token and not has_certificate:
         raise InvalidDocument("it contains neither a token nor a certificate with its key")
-    return token, certificate, key
+    return PluginCredentials(token, certificate, key)

@@ -69,7 +69,7 @@ class FileNode:
             raise UsageError("a Node on standard input cannot be written; use a file")
         document = self._document()
         before = self._state_of(document)
-        if (before.uid, before.resource_version) != (patch.uid, patch.resource_version):
+        if before.uid != patch.uid or before.resource_version != patch.resource_version:
             raise NodeConflict(f"{shown(self._path)} has changed since it was read")
         document = patched(document, patch)
         text = json.dumps(document, indent=4, ensure_ascii=False) + "\n"

@@ -12,7 +12,7 @@ from capacityd.model.cluster_access import ClusterAccess
 from capacityd.model.errors import NodeUnauthorized
 from capacityd.model.node import NodeState
 from capacityd.model.text import printable
-from capacityd.node import Identity, Machine
+from capacityd.node import Identity, Machine, User
 from capacityd.node.tls import CERTIFICATE
 
 KUBELET_PREFIX = "system:node:"
@@ -23,17 +23,17 @@ _KUBELET_IN_DER = re.compile(rb"(.)" + KUBELET_PREFIX.encode(), re.DOTALL)
 In DER, this byte is the length of the common name, because the name has at most 64 characters (X.690, 8.1.3)."""
 
 
-def identify(access: ClusterAccess, user: str, bound_node: str, configured: str | None, hostname: str) -> Identity:
+def identify(access: ClusterAccess, user: User, configured: str | None, hostname: str) -> Identity:
     """Determines the Node to use.
 
     The Node's name comes from the user name of a kubelet, or from the Node that a token is bound to. For other
     credentials, the name comes from the configuration or, by default, from the host name.
 
-    user: the user of the credentials; "" if unknown. bound_node: the Node that the token is bound to; "" if unknown.
     configured: node_name in the configuration, if set. Raises NodeUnauthorized if the configuration and the credentials
     name different Nodes.
     """
-    reported = _node_of_user(user) or bound_node
+    kubelets_node = _node_of_user(user.name)
+    reported = kubelets_node or user.bound_node
     if reported and configured and reported != configured:
         raise NodeUnauthorized(
             f'node_name is "{printable(configured)}", but the credentials belong to Node "{reported}". '
@@ -44,7 +44,7 @@ def identify(access: ClusterAccess, user: str, bound_node: str, configured: str 
         node=reported or configured or hostname.strip().lower(),
         is_certain=bool(reported or configured),
         # A kubeconfig that impersonates a kubelet may be a copy from another machine, for example in an image.
-        is_own_node=_node_of_user(user) != "" and not access.impersonated,
+        is_own_node=kubelets_node != "" and not access.impersonated,
     )
 
 
@@ -59,7 +59,9 @@ def node_of(access: ClusterAccess) -> str:
 
 def _node_of_user(user: str) -> str:
     """The Node of a kubelet's user name; "" for any other user."""
-    return user.removeprefix(KUBELET_PREFIX) if user.startswith(KUBELET_PREFIX) else ""
+    if not user.startswith(KUBELET_PREFIX):
+        return ""
+    return user.removeprefix(KUBELET_PREFIX)
 
 
 def _node_of_token(token: str) -> str:
@@ -68,7 +70,7 @@ def _node_of_token(token: str) -> str:
     The token is a JSON Web Token. The claims are in privateClaims of k8s.io/kubernetes, pkg/serviceaccount/claims.go.
     """
     try:
-        _, payload, _ = token.split(".")
+        _header, payload, _signature = token.split(".")
         claims = json.loads(base64.urlsafe_b64decode(payload + "=="))  # surplus padding is ignored
         return str(claims["kubernetes.io"]["node"]["name"])
     except (ValueError, KeyError, TypeError):
@@ -85,7 +87,9 @@ def _node_of_certificate(certificate: str) -> str:
     if start is None:
         return ""
     length = start[1][0]
-    return _node_of_user(der[start.end(1) : start.end(1) + length].decode(errors="replace"))
+    first = start.end(1)
+    common_name = der[first : first + length].decode(errors="replace")
+    return _node_of_user(common_name)
 
 
 def require_own_machine(identity: Identity, state: NodeState, machine: Machine) -> None:
@@ -97,7 +101,8 @@ def require_own_machine(identity: Identity, state: NodeState, machine: Machine) 
     """
     if identity.is_own_node or machine.machine_id is None:
         return
-    their_uuid, our_uuid = _uuid(state.system_uuid), _uuid(machine.system_uuid)
+    their_uuid = _uuid(state.system_uuid)
+    our_uuid = _uuid(machine.system_uuid)
     if not machine.machine_id or state.machine_id != machine.machine_id:  # two missing ids do not match
         difference = "its machineID is not the one in /etc/machine-id"
     elif their_uuid and our_uuid and their_uuid != our_uuid:

@@ -105,17 +105,20 @@ class Kubeconfig:
             raise self._error(f"uses {unsupported[0]}, which capacityd does not support")
         authority = self._pem(cluster, "certificate-authority")
         token = self._token(user)
-        certificate, key = self._pem(user, "client-certificate"), self._pem(user, "client-key")
+        certificate = self._pem(user, "client-certificate")
+        key = self._pem(user, "client-key")
         plugin = object_at(user, "exec")
         # As in client-go, a token or a certificate in the kubeconfig takes precedence over an exec plugin.
         if plugin and not token and not certificate:
             cluster_info = _cluster_info(cluster, authority)
-            token, certificate, key = run_plugin(plugin, cluster_info, self._files, plugin_timeout)
+            credentials = run_plugin(plugin, cluster_info, self._files, plugin_timeout)
+            token, certificate, key = credentials.token, credentials.certificate, credentials.key
         if bool(certificate) != bool(key):
             raise self._error("has a client certificate without its key, or a key without its certificate")
         impersonated = text_at(user, "as")
-        for header in (token, impersonated):
-            if header and not (header.isascii() and header.isprintable()):
+        for text in (token, impersonated):
+            is_header = not text or (text.isascii() and text.isprintable())
+            if not is_header:
                 raise self._error("refers to a token or a user (as) with invalid characters. Is it the right file?")
         return ClusterAccess(
             kubeconfig=printable(self._files.kubeconfig),
@@ -148,9 +151,11 @@ class Kubeconfig:
         """The token from tokenFile or, without tokenFile, from the kubeconfig; None if both are missing."""
         file = text_at(user, "tokenFile")
         if not file:
-            return (text_at(user, "token") or "").strip() or None
+            token = (text_at(user, "token") or "").strip()
+            return token or None
         subject = f"the token file named in {self._subject}"
-        token = self._files.read(self._files.resolve(file), subject).decode("latin-1").strip()
+        content = self._files.read(self._files.resolve(file), subject)
+        token = content.decode("latin-1").strip()
         if not token:
             raise CredentialsMissing(f"{subject} is empty")
         return token
@@ -160,14 +165,16 @@ class Kubeconfig:
         data = text_at(entry, f"{key}-data")
         if data:
             try:
-                return base64.b64decode("".join(data.split()), validate=True).decode("latin-1")
+                without_space = "".join(data.split())
+                return base64.b64decode(without_space, validate=True).decode("latin-1")
             except ValueError as e:
                 raise self._error(f"is invalid: {key}-data is not base64") from e
         path = text_at(entry, key)
         if not path:
             return None
-        # Comments in PEM files may have any encoding. The certificates and keys are ASCII.
-        return self._files.read(self._files.resolve(path), f"the {key} named in {self._subject}").decode("latin-1")
+        subject = f"the {key} named in {self._subject}"
+        content = self._files.read(self._files.resolve(path), subject)
+        return content.decode("latin-1")  # comments may have any encoding; the certificates and keys are ASCII
 
     def _server(self, cluster: JsonObject) -> str:
         server = (text_at(cluster, "server") or "").rstrip("/")

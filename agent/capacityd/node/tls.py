@@ -26,7 +26,8 @@ class _Context(ssl.SSLContext):
     """The name or address that the server's certificate must contain."""
 
     def wrap_socket(self, *args: Any, **options: Any) -> ssl.SSLSocket:
-        return super().wrap_socket(*args, **{**options, "server_hostname": self.server_name})
+        options["server_hostname"] = self.server_name
+        return super().wrap_socket(*args, **options)
 
 
 def tls_contexts(access: ClusterAccess) -> Iterator[ssl.SSLContext]:
@@ -47,7 +48,8 @@ def tls_context(access: ClusterAccess, authority: str | None) -> ssl.SSLContext:
     Raises NodeUnauthorized if a certificate is unusable.
     """
     context = _Context(ssl.PROTOCOL_TLS_CLIENT)
-    context.server_name = access.server_name or (urlsplit(access.server).hostname or "").rstrip(".")
+    host = urlsplit(access.server).hostname or ""
+    context.server_name = access.server_name or host.rstrip(".")
     try:
         set_trust(context, authority, verify=access.verify)
     except (ssl.SSLError, ValueError) as e:

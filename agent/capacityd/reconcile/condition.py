@@ -16,11 +16,17 @@ _MAX_TEXT = 300
 def condition_of(troubles: Sequence[Trouble], now: float) -> Condition:
     """The condition for these troubles. troubles: most urgent first. now: the time in seconds since the epoch."""
     if not troubles:
-        reason, message = ConditionReason.PUBLISHED, "all configured resources are published"
-    else:
-        reason, message = troubles[0].reason, _message(troubles)
-    status = "False" if troubles else "True"
-    return Condition(status, reason.value, message, heartbeat=now)
+        message = "all configured resources are published"
+        return Condition("True", ConditionReason.PUBLISHED.value, message, heartbeat=now)
+    return Condition("False", troubles[0].reason.value, _message(troubles), heartbeat=now)
+
+
+def about(troubles: Sequence[Trouble]) -> tuple[str, ...]:
+    """What a condition is about: its reason, and the keys that are in trouble."""
+    if not troubles:
+        return (ConditionReason.PUBLISHED.value,)
+    keys = [str(trouble.key) for trouble in troubles if trouble.key]
+    return (troubles[0].reason.value, *keys)
 
 
 def is_heartbeat_due(node: NodeState, now: float, heartbeat_after: float | None) -> bool:
@@ -40,18 +46,21 @@ def _message(troubles: Sequence[Trouble]) -> str:
     """A text for each group of troubles that differ only in their keys, in at most _MAX_MESSAGE characters."""
     groups: dict[tuple[ConditionReason, str], list[Trouble]] = {}
     for trouble in troubles:
-        groups.setdefault((trouble.reason, _without_key(trouble)), []).append(trouble)
-    texts = [_text(shared, group) for (_, shared), group in groups.items()]
+        shared_text = _without_key(trouble)
+        groups.setdefault((trouble.reason, shared_text), []).append(trouble)
+    texts = [_text(group, shared_text) for (_reason, shared_text), group in groups.items()]
     return _shortened("; ".join(texts), _MAX_MESSAGE)
 
 
-def _text(shared: str, group: Sequence[Trouble]) -> str:
-    """The text of a group of troubles. shared: what is wrong, with "…" in place of the keys' names."""
+def _text(group: Sequence[Trouble], shared_text: str) -> str:
+    """The text of a group of troubles. shared_text: what is wrong, with "…" in place of the key's name."""
     first = group[0]
+    text = first.text if len(group) == 1 else shared_text
+    shortened = _shortened(text, _MAX_TEXT)
     if first.key is None:
-        return _shortened(shared, _MAX_TEXT)
-    names = ", ".join(str(trouble.key) for trouble in group)
-    return f"{first.problem}: {names}: {_shortened(first.text if len(group) == 1 else shared, _MAX_TEXT)}"
+        return shortened
+    keys = ", ".join(str(trouble.key) for trouble in group)
+    return f"{first.problem}: {keys}: {shortened}"
 
 
 def _without_key(trouble: Trouble) -> str:

@@ -33,11 +33,11 @@ from capacityd.reconcile.inputs import Inputs
 
 def decide(entry: Entry, inputs: Inputs) -> Decision:
     """Decides what happens to a key."""
-    if entry.is_plugins:
+    if entry.has_device_plugin:
         return _of_device_plugin(entry)
     if entry.published is None:
         return _claim(entry)
-    if entry.is_plugins is None and _may_be_plugins(entry):
+    if entry.has_device_plugin is None and _may_belong_to_plugin(entry):
         return _refuse_restoring(entry)
     if isinstance(entry.reading, Unknown):
         return _keep_published(entry, entry.reading)
@@ -53,33 +53,37 @@ def _of_device_plugin(entry: Entry) -> Decision:
     if isinstance(entry.reading, Quantity):
         return _refuse(entry, reason, desired=entry.reading.value)
     trouble = _unknown(entry, entry.reading) if isinstance(entry.reading, Unknown) else None
-    return Decision(entry, reason, leaves=True, trouble=trouble)
+    return Decision(entry, reason, leaves_stored=True, trouble=trouble)
 
 
 def _claim(entry: Entry) -> Decision:
     """Decides about a key that is not published. The key is new, or the annotation and the memory were both lost."""
     if isinstance(entry.reading, Unknown):
-        return Decision(entry, f"unknown: {entry.reading.reason}", leaves=True, trouble=_unknown(entry, entry.reading))
+        reason = f"unknown: {entry.reading.reason}"
+        return Decision(entry, reason, leaves_stored=True, trouble=_unknown(entry, entry.reading))
     if not isinstance(entry.reading, Quantity):
         reason = entry.reading.reason if entry.reading else "not configured"
-        return Decision(entry, reason, leaves=True)
+        return Decision(entry, reason, leaves_stored=True)
     number = entry.reading.value
     if entry.stored.capacity is None:
         return Decision(entry, "newly published", desired=number, published=number)
     if not entry.adopts:
-        same = "the same number, but " if entry.stored.equals(number) else ""
-        return _refuse(entry, f"{same}not published by capacityd; adopt = true takes it over", desired=number)
-    if entry.is_plugins is None:
+        same_number = "the same number, but " if entry.stored.equals(number) else ""
+        reason = f"{same_number}not published by capacityd; adopt = true takes it over"
+        return _refuse(entry, reason, desired=number)
+    if entry.has_device_plugin is None:
         reason = f"not adopted, because the key may belong to a device plugin: {CHECKPOINT_UNREADABLE}"
         return _refuse(entry, reason, desired=number)
     return Decision(entry, "adopted", desired=number, published=number)
 
 
-def _may_be_plugins(entry: Entry) -> bool:
+def _may_belong_to_plugin(entry: Entry) -> bool:
     """Whether another writer, perhaps a device plugin, has changed the stored number."""
-    is_allocatable_changed = entry.stored.allocatable not in (None, str(entry.published))
-    is_there = entry.stored.capacity is not None
-    return entry.was_changed or entry.is_zeroed or (is_there and is_allocatable_changed)
+    if entry.was_changed or entry.is_zeroed:
+        return True
+    if entry.stored.capacity is None:
+        return False
+    return entry.stored.allocatable not in (None, str(entry.published))
 
 
 def _refuse_restoring(entry: Entry) -> Decision:
@@ -92,10 +96,10 @@ def _refuse_restoring(entry: Entry) -> Decision:
 def _keep_published(entry: Entry, reading: Unknown) -> Decision:
     """Keeps or restores the published number while the reading is unknown."""
     is_as_published = entry.stored.equals(entry.published)
-    kept = "stays as it is" if is_as_published else _why_restored(entry)
+    effect = "stays as it is" if is_as_published else _why_restored(entry)
     return Decision(
         entry,
-        f"{kept}; unknown: {reading.reason}",
+        f"{effect}; unknown: {reading.reason}",
         desired=entry.published,
         published=entry.published,
         trouble=_unknown(entry, reading),
@@ -115,17 +119,20 @@ def _keep_unconfigured(entry: Entry) -> Decision:
     """Keeps a key that an incomplete or empty configuration does not name. A changed number is not restored."""
     reason = "kept, because nothing configures it, and the configuration is incomplete or empty"
     trouble = Trouble(ConditionReason.CONFIGURATION_REJECTED, reason, entry.key)
-    return Decision(entry, reason, published=entry.published, leaves=True, trouble=trouble)
+    return Decision(entry, reason, published=entry.published, leaves_stored=True, trouble=trouble)
 
 
 def _remove(entry: Entry, inputs: Inputs) -> Decision:
     """Removes a key that nothing configures, or whose reading is absent."""
-    unconfigured = "withdrawn" if inputs.is_withdrawal else "not configured"
-    reason = entry.reading.reason if isinstance(entry.reading, Absent) else unconfigured
-    if entry.is_anothers:
-        return Decision(entry, f"{reason}, but another writer changed it, so the key stays", leaves=True)
+    if isinstance(entry.reading, Absent):
+        reason = entry.reading.reason
+    else:
+        reason = "withdrawn" if inputs.is_withdrawal else "not configured"
+    if entry.belongs_to_others:
+        return Decision(entry, f"{reason}, but another writer changed it, so the key stays", leaves_stored=True)
     removal = Decision(entry, reason)
-    if entry.stored.capacity is None and entry.stored.allocatable in (None, "0", str(entry.published)):
+    has_others_allocatable = entry.stored.allocatable not in (None, "0", str(entry.published))
+    if entry.stored.capacity is None and not has_others_allocatable:
         return removal  # capacity is empty already, so the removal needs no delay
     return _lower(removal, inputs)
 
@@ -141,9 +148,9 @@ def _lower(decision: Decision, inputs: Inputs) -> Decision:
         return decision
     wait = Wait(until, WaitReason.LOWER_AFTER, entry.key)
     held = f"{decision.reason}; {wait.text(inputs.uptime)}"
-    if entry.reading is None:  # nothing configures the key, so it gets no number
-        stays = entry.stored.number if entry.was_changed else entry.published
-        return Decision(entry, held, published=stays, leaves=True, wait=wait)
+    if entry.reading is None:  # nothing configures the key, so no number is written
+        published = entry.stored.number if entry.was_changed else entry.published
+        return Decision(entry, held, published=published, leaves_stored=True, wait=wait)
     if not entry.stored.equals(entry.published):
         held = f"{_why_restored(entry)}; {held}"
     return Decision(entry, held, desired=entry.published, published=entry.published, wait=wait)
@@ -153,8 +160,9 @@ def _why_set(entry: Entry, number: int) -> str:
     """Why a published key gets this number. A pass knows what differs, but not what caused the difference."""
     if entry.stored.equals(number):
         return "as published"
+    is_new_number = number != entry.published
     is_capacity_as_published = entry.stored.capacity == str(entry.published)
-    if not is_capacity_as_published or number == entry.published:
+    if not is_new_number or not is_capacity_as_published:
         return _why_restored(entry)
     return "the configuration differs" if entry.is_reconfigured else "the reading differs"
 
@@ -168,7 +176,7 @@ def _why_restored(entry: Entry) -> str:
 def _refuse(entry: Entry, reason: str, desired: int | None) -> Decision:
     """Refuses a key, and removes it from the annotation. desired: the number that capacityd would publish."""
     trouble = Trouble(ConditionReason.REFUSED, reason, entry.key)
-    return Decision(entry, reason, desired=desired, leaves=True, trouble=trouble)
+    return Decision(entry, reason, desired=desired, leaves_stored=True, trouble=trouble)
 
 
 def _unknown(entry: Entry, reading: Unknown) -> Trouble | None:

@@ -27,7 +27,7 @@ class Entry:
     """Whether the configuration allows capacityd to take the key over from another writer."""
     lower_since: float | None = None
     """The uptime in seconds at which the delay of a reduction began; None if the delay begins now."""
-    is_plugins: bool | None = False
+    has_device_plugin: bool | None = False
     """Whether a device plugin has registered the resource's name; None if the list of device plugins is unreadable."""
     is_reconfigured: bool = False
     """Whether the Node's numbers were published with another configuration."""
@@ -45,7 +45,7 @@ class Entry:
         return self.stored.capacity != str(self.published)
 
     @property
-    def is_anothers(self) -> bool:
+    def belongs_to_others(self) -> bool:
         """Whether the stored number is another writer's: neither the published nor the annotated number."""
         return self.was_changed and self.stored.capacity != str(self.annotated)
 
@@ -61,7 +61,7 @@ class Decision:
     """The number that the Node should store; None for no number. For a refused key, what capacityd would publish."""
     published: int | None = None
     """The number in the annotation after the decision; None if the annotation does not list the key."""
-    leaves: bool = False
+    leaves_stored: bool = False
     """Whether the stored number is left as it is."""
     trouble: Trouble | None = None
     wait: Wait | None = None
@@ -76,7 +76,7 @@ class Decision:
         """What the decision does to the Node."""
         if self.instead is not None:
             return self.instead
-        if not self.leaves and not self.entry.stored.equals(self.desired):
+        if not self.leaves_stored and not self.entry.stored.equals(self.desired):
             return Action.REMOVE if self.desired is None else Action.SET
         if self.wait is not None:
             return Action.HOLD

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from capacityd.model.node import Condition, Stored
+from capacityd.model.node import Condition, NodeState, Stored
 from capacityd.model.pace import pause
 from capacityd.model.plan import Change
 from capacityd.model.reasons import RetryCause
 
-THE_ANNOTATION, THE_CONDITION = "annotation", "condition"
-"""The names for a denied annotation and a denied condition in Memory.denied. No key has such a name."""
+THE_ANNOTATION = "annotation"
+"""The name for a denied annotation in Memory.denied. No key has this name."""
+THE_CONDITION = "condition"
+"""The name for a denied condition in Memory.denied. No key has this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +42,11 @@ def denial_after(last: Denial | None, sent: str, text: str, uptime: float) -> De
 
     last: the previous denial, if any. sent: what was denied, as text. text: the reason for the denial, for people.
     """
-    since = last.since if last and last.sent == sent else uptime
-    return Denial(sent, text, since, retry_at=uptime + pause(RetryCause.OTHER, uptime - since))
+    since = uptime
+    if last is not None and last.sent == sent:
+        since = last.since
+    retry_after = pause(RetryCause.OTHER, wrong_for=uptime - since)
+    return Denial(sent, text, since, retry_at=uptime + retry_after)
 
 
 def sent_text(change: Change) -> str:
@@ -54,6 +59,11 @@ def condition_text(condition: Condition) -> str:
     return f"{condition.status} {condition.reason} {condition.message}"
 
 
-def why_altered(sent: str, has: Stored) -> str:
-    """The reason for the denial of a number that was stored differently. has: what the Node stores now."""
-    return f"the API server accepted {sent} but stored {has.text}; does an admission webhook or policy change it?"
+def condition_texts(node: NodeState) -> list[str]:
+    """The text of each condition of capacityd's type."""
+    return [condition_text(condition) for condition in node.conditions]
+
+
+def why_altered(sent: str, stored: Stored) -> str:
+    """The reason for the denial of a number that was stored differently. stored: what the Node stores now."""
+    return f"the API server accepted {sent} but stored {stored.text}; does an admission webhook or policy change it?"

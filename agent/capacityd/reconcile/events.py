@@ -22,24 +22,29 @@ def events(plan: Plan, condition_before: Condition | None, node: NodeState, *, i
     is_news: whether the reason or the keys in the condition differ from those that this service last wrote.
     """
     found = []
-    if changes := plan.written_changes:
+    changes = plan.written_changes
+    if changes:
         end = _LOWERED if any(_lowers(change) for change in changes) else ""
         message = _message("; ".join(change.summary for change in changes), end)
         found.append(Event("Normal", "CapacityChanged", message, action="Publish"))
     condition = node.condition
-    is_changed = condition_before is None or condition is None or not condition_before.says(condition)
-    if condition is not None and is_changed and is_news:
-        kind = "Normal" if condition.status == "True" else "Warning"
-        found.append(Event(kind, condition.reason, _message(condition.message), action="Publish"))
+    if condition is None or not is_news:
+        return found
+    if condition_before is None or not condition_before.says(condition):
+        event_type = "Normal" if condition.status == "True" else "Warning"
+        found.append(Event(event_type, condition.reason, _message(condition.message), action="Publish"))
     return found
 
 
 def _message(text: str, end: str = "") -> str:
     """The text and the end. Cuts the text if the message would be too long."""
-    if len(f"{text}{end}".encode()) <= _MAX_MESSAGE_BYTES:
-        return f"{text}{end}"
-    room = _MAX_MESSAGE_BYTES - len(f"{_CUT}{end}".encode())
-    return f"{text.encode()[:room].decode(errors='ignore')}{_CUT}{end}"  # ignores a character that the cut has split
+    message = f"{text}{end}"
+    if len(message.encode()) <= _MAX_MESSAGE_BYTES:
+        return message
+    cut_end = f"{_CUT}{end}"
+    room = _MAX_MESSAGE_BYTES - len(cut_end.encode())
+    beginning = text.encode()[:room].decode(errors="ignore")  # drops a character that the cut has split
+    return f"{beginning}{cut_end}"
 
 
 def _lowers(change: Change) -> bool:

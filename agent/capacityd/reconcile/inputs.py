@@ -36,17 +36,23 @@ class Inputs:
     @property
     def configured_keys(self) -> tuple[Key, ...]:
         """The keys of all configured resources and labels."""
-        return (*map(Key, self.readings), *self.config.labels())
+        resources = [Key(name) for name in self.readings]
+        return (*resources, *self.config.labels())
 
     @property
     def removes_unconfigured(self) -> bool:
-        """Whether keys that nothing configures are removed: in a withdrawal, or if the configuration is complete and
-        not empty."""
-        return self.is_withdrawal or (self.config.complete and bool(self.readings))
+        """Whether keys that nothing configures are removed.
+
+        They are removed in a withdrawal, and if the configuration is complete and not empty.
+        """
+        if self.is_withdrawal:
+            return True
+        is_empty = not self.readings
+        return self.config.complete and not is_empty
 
     @property
     def digest(self) -> str:
         """A hash of the configuration, its errors, and the readings without their details."""
         readings = {name: reading_text(reading) for name, reading in self.readings.items()}
-        content = [self.config.digest, self.configuration_errors, readings]
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        content = json.dumps([self.config.digest, self.configuration_errors, readings], sort_keys=True)
+        return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -8,15 +8,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from capacityd.model.key import Key
-from capacityd.model.node import ANNOTATION, ConditionReason, NodeState, Patch
-from capacityd.model.plan import Plan, Trouble
+from capacityd.model.node import ANNOTATION, NodeState, Patch
+from capacityd.model.plan import Plan
 from capacityd.model.published import published_in
 from capacityd.model.reading import Quantity, Reading, Unknown
-from capacityd.reconcile.denial import THE_ANNOTATION, THE_CONDITION, Denial, condition_text, denial_after, why_altered
+from capacityd.reconcile.condition import about
+from capacityd.reconcile.denial import (
+    THE_ANNOTATION,
+    THE_CONDITION,
+    Denial,
+    condition_text,
+    condition_texts,
+    denial_after,
+    why_altered,
+)
+
+_T = TypeVar("_T")
 
 MIN_INTERVAL = 60.0
 """Seconds between two writes of a Node that has been written often."""
@@ -28,9 +40,8 @@ in a device, pulls another, and plugs it in again. All patches of a pass count a
 OVERWRITES = 3
 OVERWRITTEN_FOR = 90.0
 """The Node counts as overwritten if other writers have changed it OVERWRITES times within WINDOW seconds, and if the
-last change is at most OVERWRITTEN_FOR seconds old. The limit of writes may delay the last restoration by MIN_INTERVAL,
-and then the condition True by another MIN_INTERVAL. So the condition becomes True at most two minutes, and the time of
-a pass, after the last change by others."""
+last change is less than OVERWRITTEN_FOR seconds old. The limit of writes may delay the last restoration and then the
+condition True, each by MIN_INTERVAL. So the condition becomes True at most two minutes and a pass after that change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +70,18 @@ class Memory:
 
     def of_node(self, node: NodeState, readings: Mapping[str, Reading], uptime: float) -> Memory:
         """The memory after the Node was read. Another Node is forgotten. Changes by other writers are recorded."""
-        memory = self if self.uid == node.uid else Memory(uid=node.uid, unknown_since=self.unknown_since)
-        lower = [key for key, number in memory.published_on(node).items() if _asks_to_lower(key, readings, number)]
-        memory = replace(memory, lower_since={key: self.lower_since.get(key, uptime) for key in lower})
-        was_changed = memory.left not in ("", digest_of_ours(node, memory.published))
+        memory = self
+        if self.uid != node.uid:
+            memory = Memory(uid=node.uid, unknown_since=self.unknown_since)
+        published = memory.published_on(node)
+        lower = [key for key, number in published.items() if _asks_to_lower(key, readings, number)]
+        memory = replace(memory, lower_since=_since(self.lower_since, lower, uptime))
+        if memory.left == "":  # no pass has read this Node
+            return memory
+        was_changed = memory.left != digest_of_ours(node, memory.published)
         if was_changed and uptime not in memory.restored:  # a pass counts once
-            memory = replace(memory, restored=(*memory.restored, uptime)[-BURST:])
+            restored = (*memory.restored, uptime)
+            memory = replace(memory, restored=restored[-BURST:])
         return memory
 
     def published_on(self, node: NodeState) -> dict[Key, int]:
@@ -90,13 +107,14 @@ class Memory:
         lower = [key for key in keys if _asks_to_lower(key, readings, self.published.get(key))]
         return replace(
             self,
-            unknown_since={name: self.unknown_since.get(name, uptime) for name in unknown},
-            lower_since={key: self.lower_since.get(key, uptime) for key in lower},
+            unknown_since=_since(self.unknown_since, unknown, uptime),
+            lower_since=_since(self.lower_since, lower, uptime),
         )
 
     def with_write(self, uptime: float) -> Memory:
         """The memory after a pass that has sent a patch."""
-        return replace(self, writes=(*self.writes, uptime)[-BURST:])
+        writes = (*self.writes, uptime)
+        return replace(self, writes=writes[-BURST:])
 
     def is_paused(self, name: str, uptime: float) -> bool:
         """Whether the next attempt after a denial is not due yet. name: a key of `denied`."""
@@ -105,15 +123,20 @@ class Memory:
     @property
     def limited_until(self) -> float:
         """When the limit of writes ends; 0.0 if the limit does not apply."""
-        is_full = len(self.writes) == BURST and self.writes[-1] - self.writes[0] < WINDOW
-        return self.writes[-1] + MIN_INTERVAL if is_full else 0.0
+        if len(self.writes) < BURST:
+            return 0.0
+        first, *_, last = self.writes
+        return last + MIN_INTERVAL if last - first < WINDOW else 0.0
 
     def overwritten_until(self, uptime: float) -> float | None:
         """When the Node stops counting as overwritten by other writers; None if it does not count as overwritten."""
         recent = [at for at in self.restored if uptime - at < WINDOW]
-        if len(recent) < OVERWRITES or uptime - recent[-1] >= OVERWRITTEN_FOR:
+        if len(recent) < OVERWRITES:
             return None
-        return recent[-1] + OVERWRITTEN_FOR
+        last = recent[-1]
+        if uptime - last >= OVERWRITTEN_FOR:
+            return None
+        return last + OVERWRITTEN_FOR
 
     def after_plan(self, plan: Plan) -> Memory:
         """The memory after a plan that writes nothing, or that the limit of writes holds back."""
@@ -128,54 +151,62 @@ class Memory:
         """
         if plan.is_limited:
             return self
-        held = {str(wait.key) for wait in plan.waits}
-        denied = {name: denial for name, denial in self.denied.items() if denial.is_paused(uptime) or name in held}
-        return replace(self, denied=denied)
+        waiting = {str(wait.key) for wait in plan.waits}
+        ended = [name for name, denial in self.denied.items() if not denial.is_paused(uptime) and name not in waiting]
+        return self.without_denials_of(ended)
 
-    def after_write(self, plan: Plan, patch: Patch, stored: NodeState, uptime: float) -> Memory:
-        """The memory after a patch. stored: the Node in the answer to the patch.
+    def after_write(self, plan: Plan, patch: Patch, node: NodeState, uptime: float) -> Memory:
+        """The memory after a patch. node: the Node in the answer to the patch.
 
         A number that was stored differently counts as denied. Its key stays capacityd's, with the stored number. All
         published keys are checked, because a webhook may change keys that the patch does not contain.
         """
         expected = plan.node.after(patch)
-        written = {change.key for change in plan.written_changes}
-        held = {wait.key for wait in plan.waits}  # the patch has restored these keys, and their reduction comes later
         published = dict(plan.published)
-        altered = {key for key in written | published.keys() if stored.stored(key) != expected.stored(key)}
-        accepted = written - held - altered
-        memory = self.without_denials_of(map(str, accepted))
+        written = {change.key for change in plan.written_changes}
+        checked = written | published.keys()
+        altered = {key for key in checked if node.stored(key) != expected.stored(key)}
+        delayed = {wait.key for wait in plan.waits}  # the patch has restored these keys; their reduction comes later
+        accepted = written - altered - delayed
+        memory = self.without_denials_of(str(key) for key in accepted)
         for key in altered:
-            sent, has = expected.stored(key).capacity or "none", stored.stored(key)
-            memory = memory.with_denied(str(key), sent, why_altered(sent, has), uptime)
-            if has.number is not None:
-                published[key] = has.number
+            sent = expected.stored(key).capacity or "none"
+            stored = node.stored(key)
+            memory = memory.with_denied(str(key), sent, why_altered(sent, stored), uptime)
+            if stored.number is not None:
+                published[key] = stored.number
+        memory = memory._with_annotation_checked(patch, expected, node, uptime)
+        memory = memory._with_condition_checked(patch, expected, node, uptime)
+        if patch.condition is not None:
+            memory = replace(memory, condition_about=about(plan.troubles))
         return replace(
-            memory._with_rest(patch, expected, stored, uptime),
+            memory,
             published=published,
-            left=digest_of_ours(stored, published),
-            lower_since={key: at for key, at in self.lower_since.items() if key not in accepted},
-            condition_about=self.condition_about if patch.condition is None else about(plan.troubles),
+            left=digest_of_ours(node, published),
+            lower_since={key: since for key, since in self.lower_since.items() if key not in accepted},
         )
 
-    def _with_rest(self, patch: Patch, expected: NodeState, stored: NodeState, uptime: float) -> Memory:
-        """The memory after a patch, with the new denials of the annotation and of the condition.
-
-        If the hash of the configuration is stored differently, the condition counts as denied.
-        """
-        memory = self
-        if stored.annotation != expected.annotation:
+    def _with_annotation_checked(self, patch: Patch, expected: NodeState, node: NodeState, uptime: float) -> Memory:
+        """The memory after a patch. An annotation that was stored differently counts as denied."""
+        if node.annotation != expected.annotation:
             text = f"the annotation {ANNOTATION} is not stored as it was sent"
-            memory = memory.with_denied(THE_ANNOTATION, THE_ANNOTATION, text, uptime)
-        elif ANNOTATION in patch.annotations:
-            memory = memory.without_denials_of([THE_ANNOTATION])
-        expected_texts, stored_texts = (list(map(condition_text, node.conditions)) for node in (expected, stored))
-        if stored_texts == expected_texts and stored.configuration == expected.configuration:
-            return memory if patch.condition is None else memory.without_denials_of([THE_CONDITION])
+            return self.with_denied(THE_ANNOTATION, THE_ANNOTATION, text, uptime)
+        if ANNOTATION in patch.annotations:
+            return self.without_denials_of([THE_ANNOTATION])
+        return self
+
+    def _with_condition_checked(self, patch: Patch, expected: NodeState, node: NodeState, uptime: float) -> Memory:
+        """The memory after a patch. A condition that was stored differently counts as denied.
+
+        It also counts as denied if the hash of the configuration was stored differently.
+        """
+        is_hash_stored = node.configuration == expected.configuration
+        if is_hash_stored and condition_texts(node) == condition_texts(expected):
+            return self if patch.condition is None else self.without_denials_of([THE_CONDITION])
         if expected.condition is None:
-            return memory
+            return self
         sent = condition_text(expected.condition)
-        return memory.with_denied(THE_CONDITION, sent, "the condition is stored differently", uptime)
+        return self.with_denied(THE_CONDITION, sent, "the condition is stored differently", uptime)
 
     def without_denials_of(self, names: Iterable[str]) -> Memory:
         """The memory without these denials."""
@@ -187,34 +218,33 @@ class Memory:
 
         name: a key of `denied`. sent: what was denied, as text. text: the reason for the denial, for people.
         """
-        return replace(self, denied={**self.denied, name: denial_after(self.denied.get(name), sent, text, uptime)})
-
-
-def about(troubles: Sequence[Trouble]) -> tuple[str, ...]:
-    """What a condition is about: its reason, and the keys that are in trouble."""
-    if not troubles:
-        return (ConditionReason.PUBLISHED.value,)
-    return (troubles[0].reason.value, *(str(trouble.key) for trouble in troubles if trouble.key))
+        denial = denial_after(self.denied.get(name), sent, text, uptime)
+        return replace(self, denied={**self.denied, name: denial})
 
 
 def digest_of_ours(node: NodeState, published: Collection[Key]) -> str:
     """A hash of what capacityd owns on the Node: the published keys, the two annotations and the condition."""
-    stored = [[str(key), node.stored(key).capacity, node.stored(key).allocatable] for key in sorted(published)]
-    content = [
-        stored,
-        node.annotation,
-        node.configuration,
-        [condition_text(condition) for condition in node.conditions],
-    ]
+    numbers = []
+    for key in sorted(published):
+        stored = node.stored(key)
+        numbers.append([str(key), stored.capacity, stored.allocatable])
+    content = [numbers, node.annotation, node.configuration, condition_texts(node)]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
 
+def _since(before: Mapping[_T, float], names: Iterable[_T], uptime: float) -> dict[_T, float]:
+    """When something began for each of these names: at the time in `before`, or now."""
+    return {name: before.get(name, uptime) for name in names}
+
+
 def _asks_to_lower(key: Key, readings: Mapping[str, Reading], published: int | None) -> bool:
-    """Whether a reading asks for less than the published number or for no number. An unknown reading does not.
+    """Whether a reading asks for less than the published number, or for no number. An unknown reading does not.
 
     published: None if only the annotation lists the key. Then the answer is yes, because the number may be larger.
     """
-    reading = readings.get(key.name)
-    if key.is_label or isinstance(reading, Unknown):  # a lower label needs no delay
+    if key.is_label:  # a lower label needs no delay
         return False
-    return not isinstance(reading, Quantity) or published is None or reading.value < published
+    reading = readings.get(key.name)
+    if isinstance(reading, Quantity):
+        return published is None or reading.value < published
+    return not isinstance(reading, Unknown)

@@ -17,8 +17,9 @@ from capacityd.reconcile.memory import Memory
 def patch_of_numbers(plan: Plan, memory: Memory, uptime: float) -> Patch:
     """A patch with the numbers of the plan, and with the annotation that lists them."""
     node = plan.node
-    numbers = {change.key: change.desired for change in plan.written_changes}
-    resources = {key.name: number for key, number in numbers.items() if not key.is_label}
+    changes = plan.written_changes
+    resources = {change.key.name: change.desired for change in changes if not change.key.is_label}
+    labels = {change.key.name: change.desired for change in changes if change.key.is_label}
     annotations: dict[str, str | None] = {}
     if not memory.is_paused(THE_ANNOTATION, uptime) and not is_annotated(node.annotation, plan.published):
         annotations[ANNOTATION] = annotation_text(plan.published)
@@ -27,22 +28,30 @@ def patch_of_numbers(plan: Plan, memory: Memory, uptime: float) -> Patch:
         resource_version=node.resource_version,
         capacity=_differing(resources, node.capacity),
         allocatable=_differing(resources, node.allocatable),
-        labels={key.name: number for key, number in numbers.items() if key.is_label},
+        labels=labels,
         annotations=annotations,
     )
 
 
 def _differing(numbers: Mapping[str, int | None], stored: Mapping[str, str]) -> dict[str, int | None]:
     """The numbers that differ from the stored numbers. None stands for no number."""
-    texts = {name: None if number is None else str(number) for name, number in numbers.items()}
-    return {name: number for name, number in numbers.items() if stored.get(name) != texts[name]}
+    differing = {}
+    for name, number in numbers.items():
+        text = None if number is None else str(number)
+        if stored.get(name) != text:
+            differing[name] = number
+    return differing
 
 
 def with_hash(patch: Patch, node: NodeState, memory: Memory, inputs: Inputs) -> Patch:
     """The patch, with the hash of the configuration if the Node does not have this hash."""
-    digest = None if inputs.is_withdrawal else inputs.config.digest or node.configuration
-    is_denied = any(memory.is_paused(name, inputs.uptime) for name in (THE_ANNOTATION, THE_CONDITION))
-    if is_denied or digest == node.configuration:
+    is_annotation_denied = memory.is_paused(THE_ANNOTATION, inputs.uptime)
+    is_condition_denied = memory.is_paused(THE_CONDITION, inputs.uptime)
+    if is_annotation_denied or is_condition_denied:
+        return patch
+    configured = inputs.config.digest or node.configuration  # a default configuration has no hash
+    digest = None if inputs.is_withdrawal else configured
+    if digest == node.configuration:
         return patch
     return replace(patch, annotations={**patch.annotations, CONFIGURATION_ANNOTATION: digest})
 
@@ -51,8 +60,9 @@ def with_condition(patch: Patch, node: NodeState, condition: Condition, memory: 
     """The patch, with the condition if the condition differs, its heartbeat is due, or the patch has a new hash."""
     if inputs.is_withdrawal or not inputs.config.settings.condition:
         return replace(patch, removes_conditions=bool(node.conditions))
-    is_stored = node.says(condition) and CONFIGURATION_ANNOTATION not in patch.annotations
-    if is_stored and not is_heartbeat_due(node, inputs.now, inputs.heartbeat_after):
+    is_new = not node.says(condition)
+    has_new_hash = CONFIGURATION_ANNOTATION in patch.annotations
+    if not is_new and not has_new_hash and not is_heartbeat_due(node, inputs.now, inputs.heartbeat_after):
         return patch
     denied = memory.denied.get(THE_CONDITION)
     if denied is not None and denied.holds(condition_text(condition), inputs.uptime):

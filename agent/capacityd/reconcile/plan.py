@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -53,11 +53,14 @@ def make_plan(
         waits=tuple(waits),
         due=tuple(decision.entry.key for decision in decisions if decision.is_due),
     )
-    explained = [decision.trouble for decision in decisions if decision.trouble]
-    plan = _with_patch(plan, explained, memory, inputs, names)
+    known = [decision.trouble for decision in decisions if decision.trouble]
+    plan = _with_patch(plan, known, memory, inputs, names)
+    is_whole_plan = names is None  # the limit applies to a whole plan, because its parts count as one write
     has_writes = plan.patch is not None or bool(plan.due)
-    if names is None and has_writes and inputs.uptime < memory.limited_until:
-        return _limited(plan, Wait(memory.limited_until, WaitReason.RATE_LIMIT), inputs.uptime)
+    is_limited = inputs.uptime < memory.limited_until
+    if is_whole_plan and has_writes and is_limited:
+        limit = Wait(memory.limited_until, WaitReason.RATE_LIMIT)
+        return _limited(plan, limit, inputs.uptime)
     return plan
 
 
@@ -69,10 +72,12 @@ def _decisions(
     annotated = published_in(node.annotation)
     is_reconfigured = node.configuration not in (None, inputs.config.digest)
 
-    def is_plugins(key: Key) -> bool | None:
+    def has_device_plugin(key: Key) -> bool | None:
         if key.is_label:
             return False
-        return None if device_plugins is None else key.name in device_plugins
+        if device_plugins is None:
+            return None
+        return key.name in device_plugins
 
     def decision(key: Key, reading: Reading | None) -> Decision:
         entry = Entry(
@@ -83,14 +88,14 @@ def _decisions(
             stored=node.stored(key),
             adopts=inputs.config.adopts(key.name),
             lower_since=memory.lower_since.get(key),
-            is_plugins=is_plugins(key),
+            has_device_plugin=has_device_plugin(key),
             is_reconfigured=is_reconfigured,
         )
         return _allowed(decide(entry, inputs), memory, inputs.uptime, names)
 
     keys = sorted({*inputs.configured_keys, *before})
     resources = [decision(key, inputs.readings.get(key.name)) for key in keys if not key.is_label]
-    published = {decided.entry.key.name: decided.published for decided in resources}
+    published = {resource.entry.key.name: resource.published for resource in resources}
     labels = [decision(key, _label_reading(key, published, inputs)) for key in keys if key.is_label]
     return [*resources, *labels]
 
@@ -107,26 +112,34 @@ def _label_reading(label: Key, published: Mapping[str, int | None], inputs: Inpu
     if label not in inputs.config.labels():
         return None
     number = published.get(label.name)
-    return Absent(f"{label.name} is not published") if number is None else Quantity(number)
+    if number is None:
+        return Absent(f"{label.name} is not published")
+    return Quantity(number)
 
 
 def _allowed(decision: Decision, memory: Memory, uptime: float, names: Names) -> Decision:
     """The decision, with the action DENY if the change is denied, or HOLD if the change may not be written now."""
-    key, published = decision.entry.key, decision.entry.published
-    decision = replace(decision, trouble=decision.trouble or _denied_reduction(decision, memory))
+    key = decision.entry.key
+    published = decision.entry.published
+    trouble = decision.trouble or _denied_reduction(decision, memory)
+    decision = replace(decision, trouble=trouble)
     if names is not None and str(key) in names:
         return decision
     if not decision.action.writes:
-        return decision if _contains(names, THE_ANNOTATION) else replace(decision, published=published)
-    if why := _why_denied(decision, memory, uptime):
+        if _contains(names, THE_ANNOTATION):
+            return decision
+        return replace(decision, published=published)
+    why_denied = _why_denied(decision, memory, uptime)
+    if why_denied:
         denial = memory.denied.get(str(key))
+        is_due = denial is not None and not denial.holds(sent_text(decision.change), uptime)
         return replace(
             decision,
             instead=Action.DENY,
             published=published,
-            reason=why,
-            trouble=decision.trouble or Trouble(ConditionReason.DENIED, why, key),
-            is_due=denial is not None and not denial.holds(sent_text(decision.change), uptime),
+            reason=why_denied,
+            trouble=trouble or Trouble(ConditionReason.DENIED, why_denied, key),
+            is_due=is_due,
         )
     if names is None:
         return decision
@@ -140,30 +153,34 @@ def _contains(names: Names, name: str) -> bool:
 
 def _denied_reduction(decision: Decision, memory: Memory) -> Trouble | None:
     """The trouble of a delayed reduction that was denied before: a webhook stores a higher number instead."""
-    reading, denial = decision.entry.reading, memory.denied.get(str(decision.entry.key))
-    lower = str(reading.value) if isinstance(reading, Quantity) else "none"
-    if decision.wait is None or denial is None or denial.sent != lower:
+    key = decision.entry.key
+    denial = memory.denied.get(str(key))
+    if decision.wait is None or denial is None:
         return None
-    return Trouble(ConditionReason.DENIED, denial.text, decision.entry.key)
+    reading = decision.entry.reading
+    lower = str(reading.value) if isinstance(reading, Quantity) else "none"
+    if denial.sent != lower:
+        return None
+    return Trouble(ConditionReason.DENIED, denial.text, key)
 
 
 def _why_denied(decision: Decision, memory: Memory, uptime: float) -> str:
     """Why a change, or its entry in the annotation, is denied; "" if both are allowed."""
-    number = memory.denied.get(str(decision.entry.key))
-    if number is not None:
-        return number.text
-    annotation = memory.denied.get(THE_ANNOTATION)
+    denial = memory.denied.get(str(decision.entry.key))
+    if denial is not None:
+        return denial.text
     changes_annotation = decision.published != decision.entry.published
-    if annotation is not None and changes_annotation and annotation.is_paused(uptime):
-        return annotation.text
+    if changes_annotation and memory.is_paused(THE_ANNOTATION, uptime):
+        return memory.denied[THE_ANNOTATION].text
     return ""
 
 
-def _with_patch(plan: Plan, explained: list[Trouble], memory: Memory, inputs: Inputs, names: Names) -> Plan:
+def _with_patch(plan: Plan, known: Sequence[Trouble], memory: Memory, inputs: Inputs, names: Names) -> Plan:
     """The plan with its patch, and with the troubles that remain after the patch.
 
-    explained: the troubles that are known already.
+    known: the troubles that the decisions report.
     """
+    explained = list(known)
     node = plan.node
     patch = patch_of_numbers(plan, memory, inputs.uptime)
     after = node.after(patch)
@@ -174,24 +191,38 @@ def _with_patch(plan: Plan, explained: list[Trouble], memory: Memory, inputs: In
     if memory.overwritten_until(inputs.uptime) is not None:
         explained.append(Trouble(ConditionReason.OVERWRITTEN, _OVERWRITTEN))
     # The condition does not report its own denial: if the API server accepted this text, the text would be wrong.
-    held = {wait.key for wait in plan.waits if wait.key}
-    troubles = troubles_of(after, inputs, explained, held)
+    delayed = {wait.key for wait in plan.waits if wait.key}
+    troubles = troubles_of(after, inputs, explained, delayed)
     plan = replace(plan, troubles=troubles)
     if plan.changes or node.conditions or inputs.configuration_errors:
         if _contains(names, THE_ANNOTATION):
             patch = with_hash(patch, node, memory, inputs)
         if _contains(names, THE_CONDITION):
-            patch = with_condition(patch, node, condition_of(troubles, inputs.now), memory, inputs)
-    return plan if patch.is_empty else replace(plan, patch=patch)
+            condition = condition_of(troubles, inputs.now)
+            patch = with_condition(patch, node, condition, memory, inputs)
+    if patch.is_empty:
+        return plan
+    return replace(plan, patch=patch)
 
 
 def _limited(plan: Plan, limit: Wait, uptime: float) -> Plan:
     """The plan without its patch, while the limit of writes holds it back."""
-    held = {change.key for change in plan.written_changes}
     text = limit.text(uptime)
-    changes = tuple(
-        replace(change, action=Action.HOLD, reason=f"{change.reason}; {text}") if change.key in held else change
-        for change in plan.changes
+    changes = []
+    waits = []
+    for change in plan.changes:
+        if change.action.writes:
+            waits.append(replace(limit, key=change.key))
+            changes.append(replace(change, action=Action.HOLD, reason=f"{change.reason}; {text}"))
+        else:
+            changes.append(change)
+    if not waits:
+        waits = [limit]
+    return replace(
+        plan,
+        changes=tuple(changes),
+        patch=None,
+        is_limited=True,
+        due=(),
+        waits=(*plan.waits, *waits),
     )
-    waits = tuple(replace(limit, key=key) for key in sorted(held)) or (limit,)
-    return replace(plan, changes=changes, patch=None, is_limited=True, due=(), waits=(*plan.waits, *waits))

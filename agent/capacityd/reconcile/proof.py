@@ -29,14 +29,15 @@ def troubles_of(
         *_unexplained(node, inputs, in_trouble, held),
         *_shortages(node, inputs, in_trouble, held),
     ]
-    urgency = list(ConditionReason)
-    return tuple(sorted(found, key=lambda trouble: urgency.index(trouble.reason)))  # a stable sort
+    reasons = list(ConditionReason)  # most urgent first
+    return tuple(sorted(found, key=lambda trouble: reasons.index(trouble.reason)))
 
 
 def _configuration_troubles(inputs: Inputs) -> Iterator[Trouble]:
     errors = inputs.configuration_errors
     if errors:
-        more = f"; and {len(errors) - 1} more" if len(errors) > 1 else ""
+        others = len(errors) - 1
+        more = f"; and {others} more" if others else ""
         text = f"the configuration has errors: {errors[0]}{more} (capacityd config check)"
         yield Trouble(ConditionReason.CONFIGURATION_REJECTED, text)
     elif not inputs.readings and not inputs.is_withdrawal:
@@ -61,10 +62,15 @@ def _is_right(key: Key, node: NodeState, published: Mapping[Key, int], inputs: I
     reading = inputs.readings.get(key.name)
     if isinstance(reading, Unknown):
         return key.is_label  # an unknown resource is in trouble, but its label is not
+    if key in held:  # only a resource's reduction is delayed
+        return True
+    expected: int | None = None
     if key.is_label:
-        is_configured = key in inputs.config.labels()
-        return number == (published.get(Key(key.name)) if is_configured else None)
-    return key in held or number == (reading.value if isinstance(reading, Quantity) else None)
+        if key in inputs.config.labels():
+            expected = published.get(Key(key.name))
+    elif isinstance(reading, Quantity):
+        expected = reading.value
+    return number == expected
 
 
 def _shortages(
@@ -76,7 +82,8 @@ def _shortages(
     """
     published = published_in(node.annotation)
     for name, expected in sorted(inputs.config.expectations().items()):
-        key, reading = Key(name), inputs.readings.get(name)
+        key = Key(name)
+        reading = inputs.readings.get(name)
         if key in in_trouble or reading is None:
             continue
         if key in held:

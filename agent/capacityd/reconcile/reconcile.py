@@ -52,7 +52,8 @@ class PassEnd:
     @property
     def waits(self) -> tuple[Wait, ...]:
         """What later passes wait for."""
-        return waits_after(self.outcome.plan if self.outcome else None, self.memory, self.inputs)
+        plan = self.outcome.plan if self.outcome else None
+        return waits_after(plan, self.memory, self.inputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +112,9 @@ class Pass:
             memory = memory.of_node(state, inputs.readings, inputs.uptime)
             plan = make_plan(state, plugins, memory, inputs)
             if not self.writes:
-                remembered = replace(self.memory, lower_since=memory.lower_since, unknown_since=memory.unknown_since)
-                return PassEnd(inputs, remembered, Outcome(plan, state))
+                # The memory of what was written stays that of the last pass.
+                left = replace(self.memory, lower_since=memory.lower_since, unknown_since=memory.unknown_since)
+                return PassEnd(inputs, left, Outcome(plan, state))
             writing.begin(plugins, state, memory)
             try:
                 plan = writing.write(plan)
@@ -130,12 +132,13 @@ class Pass:
     def _finish(self, inputs: Inputs, plan: Plan, writing: Writing) -> PassEnd:
         """Creates the Events of a pass that has carried out its plan. Returns the end of the pass."""
         warnings = self._report(plan, writing) if writing.has_written else []
-        # A patch that the API server has rejected counts for the limit of writes, too.
-        memory = writing.memory.with_write(inputs.uptime) if writing.has_sent else writing.memory
+        memory = writing.memory
+        if writing.has_sent:  # a patch that the API server has rejected also counts for the limit of writes
+            memory = memory.with_write(inputs.uptime)
         memory = memory.after_pass(plan, inputs.uptime)
         outcome = Outcome(plan, writing.state, is_written=writing.has_written, warnings=tuple(warnings))
-        is_settled = not plan.troubles and not plan.waits and not memory.denied
-        settled = inputs.digest if is_settled else ""
+        is_unsettled = plan.troubles or plan.waits or memory.denied
+        settled = "" if is_unsettled else inputs.digest
         return PassEnd(inputs, replace(memory, settled=settled), outcome)
 
     def _report(self, plan: Plan, writing: Writing) -> list[str]:

@@ -27,8 +27,11 @@ def waits_after(plan: Plan | None, memory: Memory, inputs: Inputs) -> tuple[Wait
     if plan is not None:
         waits += plan.waits
         # The memory may also contain denials of changes that this plan does not make.
-        denied = [trouble.key for trouble in plan.troubles if trouble.key and str(trouble.key) in memory.denied]
-        waits += [Wait(memory.denied[str(key)].retry_at, WaitReason.DENIED, key) for key in denied]
+        for trouble in plan.troubles:
+            if trouble.key is None or str(trouble.key) not in memory.denied:
+                continue
+            denial = memory.denied[str(trouble.key)]
+            waits.append(Wait(denial.retry_at, WaitReason.DENIED, trouble.key))
     return tuple(wait for wait in waits if wait.until > inputs.uptime)
 
 
@@ -37,7 +40,7 @@ def _for_readings(memory: Memory, inputs: Inputs) -> Iterator[Wait]:
     uptime = inputs.uptime
     for name, reading in inputs.readings.items():
         if name in memory.unknown_since:
-            seconds = pause(RetryCause.OTHER, uptime - memory.unknown_since[name])
+            seconds = pause(RetryCause.OTHER, wrong_for=uptime - memory.unknown_since[name])
             yield Wait(uptime + seconds, WaitReason.READ, Key(name))
         elif isinstance(reading, Quantity) and reading.valid_for is not None:
             yield Wait(uptime + reading.valid_for + _EXPIRY_MARGIN, WaitReason.READ, Key(name))
@@ -46,8 +49,9 @@ def _for_readings(memory: Memory, inputs: Inputs) -> Iterator[Wait]:
 def _for_node(memory: Memory, inputs: Inputs) -> Iterator[Wait]:
     """When to read the Node again."""
     uptime = inputs.uptime
-    for name in memory.denied.keys() & {THE_ANNOTATION, THE_CONDITION}:
-        yield Wait(memory.denied[name].retry_at, WaitReason.DENIED)
+    for name in (THE_ANNOTATION, THE_CONDITION):
+        if name in memory.denied:
+            yield Wait(memory.denied[name].retry_at, WaitReason.DENIED)
     until = memory.overwritten_until(uptime)
     if until is not None:
         yield Wait(until, WaitReason.READ)

@@ -5,13 +5,13 @@ A denied change therefore does not block the other changes. After each patch, th
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from capacityd.model.errors import NodeConflict, NodeRejected
 from capacityd.model.key import Key
 from capacityd.model.node import Node, NodeState
 from capacityd.model.plan import Change, Plan
-from capacityd.reconcile.denial import THE_ANNOTATION, THE_CONDITION, condition_text, sent_text
+from capacityd.reconcile.denial import THE_ANNOTATION, THE_CONDITION, Denial, condition_text, sent_text
 from capacityd.reconcile.inputs import Inputs
 from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.plan import make_plan
@@ -60,22 +60,29 @@ class Writing:
             self.memory = self.memory.after_plan(plan)
             return plan.with_written(self.written)
         denied_before = self._denials()
-        why = self._send(plan)
-        if why and plan.written_changes:
+        rejection = self._send(plan)
+        if rejection and plan.written_changes:
             self._write_parts(tuple(str(change.key) for change in plan.written_changes))
         for key in plan.due:
-            if key.is_label and Key(key.name) in plan.due:  # tried together with its resource
-                continue
-            keys = (key,) if key.is_label else (key, key.label)
-            for each in keys:
-                self._write_parts((str(each),))
-        if why or self._denials() != denied_before:
+            self._try_again(key, plan.due)
+        if rejection or self._denials() != denied_before:
             # The condition comes last, because it reports what was denied.
-            self._write_parts((THE_ANNOTATION, THE_CONDITION))
-            plan = self._plan((THE_ANNOTATION, THE_CONDITION))
+            last_names = (THE_ANNOTATION, THE_CONDITION)
+            self._write_parts(last_names)
+            plan = self._plan(last_names)
         return plan.with_written(self.written)
 
-    def _denials(self) -> object:
+    def _try_again(self, key: Key, due: Collection[Key]) -> None:
+        """Writes a denied change in a patch of its own, and then the label of a resource in another patch."""
+        if not key.is_label:
+            self._write_parts((str(key),))
+            self._write_parts((str(key.label),))
+            return
+        resource = Key(key.name)
+        if resource not in due:  # otherwise, the label is written after its resource
+            self._write_parts((str(key),))
+
+    def _denials(self) -> Mapping[str, Denial]:
         """The denials that the condition reports."""
         return {name: denial for name, denial in self.memory.denied.items() if name != THE_CONDITION}
 
@@ -83,19 +90,25 @@ class Writing:
         return make_plan(self.state, self._device_plugins, self.memory, self._inputs, names)
 
     def _write_parts(self, names: tuple[str, ...]) -> None:
-        """Writes what these names stand for in one patch. If the API server rejects the patch, writes each half of the
-        names in the same way. A single name that is rejected is recorded as denied."""
+        """Writes in one patch what these names stand for.
+
+        If the API server rejects the patch, writes each half of the names in the same way. Records a single name that
+        is rejected as denied.
+        """
         plan = self._plan(names)
-        why = self._send(plan)
-        if why and len(names) > 1:
-            middle = len(names) // 2
-            self._write_parts(names[:middle])
-            self._write_parts(names[middle:])
-        elif why:
-            self.memory = self.memory.with_denied(names[0], _sent(plan, names[0]), why, self._uptime)
+        rejection = self._send(plan)
+        if not rejection:
+            return
+        if len(names) == 1:
+            (name,) = names
+            self.memory = self.memory.with_denied(name, _sent(plan, name), rejection, self._uptime)
+            return
+        middle = len(names) // 2
+        self._write_parts(names[:middle])
+        self._write_parts(names[middle:])
 
     def _send(self, plan: Plan) -> str:
-        """Sends the plan's patch, if there is one. Returns why the API server rejects it; "" if it is not rejected."""
+        """Sends the plan's patch, if there is one. Returns why the API server rejects the patch; "" if it does not."""
         if plan.patch is None:
             return ""
         self.has_sent = True
@@ -111,14 +124,17 @@ class Writing:
             return f"the API server reports a conflict, but nobody has changed the Node: {e.reason}"
         self.has_written = True
         self.memory = self.memory.after_write(plan, plan.patch, stored, self._uptime)
-        accepted = [change for change in plan.written_changes if str(change.key) not in self.memory.denied]
-        self.written |= {change.key: change for change in accepted}
+        for change in plan.written_changes:
+            if str(change.key) not in self.memory.denied:
+                self.written[change.key] = change
         self.state = stored
         return ""
 
 
 def _sent(plan: Plan, name: str) -> str:
-    """What the plan's patch contains under a name, as text."""
+    """What the patch of a plan for a single name contains, as text. The content of the annotation is left out."""
     if plan.patch is not None and plan.patch.condition is not None:
         return condition_text(plan.patch.condition)
-    return next((sent_text(change) for change in plan.written_changes), name)
+    if plan.written_changes:
+        return sent_text(plan.written_changes[0])
+    return name

@@ -136,7 +136,7 @@ def test_a_resource(case: Case) -> None:
         stored(case.stored),
         adopts=case.adopts,
         lower_since=NOW - 10.0 if case.over else None,
-        is_plugins=case.plugins,
+        has_device_plugin=case.plugins,
     )
     decision = decide(entry, case.inputs)
     trouble = decision.trouble.reason if decision.trouble else None

@@ -10,6 +10,7 @@ from capacityd.model.fingerprint import fingerprint
 from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION, Condition, NodeState
 from capacityd.model.quantity import plain
 from capacityd.model.text import printable
+from capacityd.node import User
 from capacityd.node.documents.fields import (
     InvalidDocument,
     JsonObject,
@@ -62,25 +63,24 @@ def named_node(document: Any, name: str, uid: str | None = None) -> NodeState:
     Raises InvalidDocument if the document is about another Node, or lacks the uid or the resourceVersion.
     """
     state = node_state(document)
-    if state.name != name or uid not in (None, state.uid):
+    is_other_uid = uid is not None and state.uid != uid
+    if state.name != name or is_other_uid:
         raise InvalidDocument("it is about another Node")
     if not is_guard(state.uid, state.resource_version):
         raise InvalidDocument("metadata.uid or metadata.resourceVersion is missing")
     return state
 
 
-def reviewed_user(document: Any) -> tuple[str, str]:
-    """Returns the user in a SelfSubjectReview, and the Node that the user's token is bound to; each "" if missing.
-
-    Raises InvalidDocument.
-    """
+def reviewed_user(document: Any) -> User:
+    """Returns the user in a SelfSubjectReview. Raises InvalidDocument."""
     if not isinstance(document, dict):
         raise InvalidDocument("it is not a JSON object")
     status = object_at(document, "status")
     user = object_at(status, "userInfo")
     extra = object_at(user, "extra")
     nodes = texts_at(extra, _NODE_OF_TOKEN)  # a list, although a token is bound to only one Node
-    return printable_text_at(user, "username"), printable(nodes[0]) if nodes else ""
+    bound_node = printable(nodes[0]) if nodes else ""
+    return User(printable_text_at(user, "username"), bound_node)
 
 
 def _labels(metadata: JsonObject) -> dict[str, str]:

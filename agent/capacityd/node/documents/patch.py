@@ -46,7 +46,8 @@ def is_guard(uid: str, version: str) -> bool:
     Without the uid, the API server patches any Node of this name. Without the resourceVersion, it overwrites what
     others have written since the read. It treats the resourceVersion "0" as missing.
     """
-    return bool(uid and version.strip("0"))
+    has_version = version.strip("0") != ""
+    return uid != "" and has_version
 
 
 def require_guard(patch: Patch) -> None:
@@ -85,7 +86,10 @@ def _merged(stored: Mapping[str, Any] | None, change: Mapping[str, Any]) -> dict
 
 def _texts(numbers: Mapping[str, int | None]) -> dict[str, str | None]:
     """The numbers as text. None stays None."""
-    return {name: None if number is None else str(number) for name, number in numbers.items()}
+    texts: dict[str, str | None] = {}
+    for name, number in numbers.items():
+        texts[name] = None if number is None else str(number)
+    return texts
 
 
 def _condition(condition: Condition) -> dict[str, str]:

@@ -27,8 +27,8 @@ def status_of(body: bytes) -> Status | None:
         details = object_at(document, "details")
         causes = []
         for cause in objects_at(details, "causes"):
-            parts = (text_at(cause, "field"), text_at(cause, "message"))
-            causes.append(": ".join(filter(None, parts)))
+            parts = [text_at(cause, "field"), text_at(cause, "message")]
+            causes.append(": ".join(part for part in parts if part))
         return Status(
             text_at(document, "message") or "",
             causes=tuple(dict.fromkeys(causes)),  # several checks of a Node may report the same cause

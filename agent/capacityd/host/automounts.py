@@ -48,19 +48,21 @@ def automount(host: Host, point: str, source: str) -> Automount:
     """The automount at a mount point. source: the automount's source in the mount table. Raises HostError."""
     if source != _SOURCE_OF_SYSTEMD:
         return Automount(name=source, type="", source="")
-    settings = _settings(host, f"{unit_name(point)}.mount")
+    name = unit_name(point)
+    settings = _settings(host, f"{name}.mount")
     type_ = settings.get("Type", "")
-    return Automount(
-        name=f"{unit_name(point)}.automount",
-        type="" if type_ == "auto" else type_,  # auto: mount(8) finds out the type
-        source=source_without_tag(settings.get("What", "")),
-    )
+    if type_ == "auto":  # mount(8) will find out the type
+        type_ = ""
+    source_of_unit = source_without_tag(settings.get("What", ""))
+    return Automount(name=f"{name}.automount", type=type_, source=source_of_unit)
 
 
 def source_without_tag(what: str) -> str:
     """The device or share that a unit's setting What names. A tag such as UUID=x becomes udev's link to the device."""
     tag, _, value = what.partition("=")
-    return f"/dev/disk/by-{tag.lower()}/{value}" if tag in TAGS else what
+    if tag in TAGS:
+        return f"/dev/disk/by-{tag.lower()}/{value}"
+    return what
 
 
 def _settings(host: Host, unit: str) -> dict[str, str]:
@@ -81,9 +83,10 @@ def unit_name(path: str) -> str:
     name = re.sub(b"/+", b"/", os.fsencode(path)).strip(b"/")
     if not name:
         return "-"
-    if name.startswith(b"."):  # only the first dot of a name is escaped
-        return "\\x2e" + "".join(map(_escaped, name[1:]))
-    return "".join(map(_escaped, name))
+    escaped = "".join(_escaped(byte) for byte in name)
+    if escaped.startswith("."):  # a dot is escaped only at the beginning of a name
+        return "\\x2e" + escaped.removeprefix(".")
+    return escaped
 
 
 def _escaped(byte: int) -> str:

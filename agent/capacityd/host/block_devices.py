@@ -13,9 +13,9 @@ _BLOCKS = "/sys/class/block"
 _VIRTUAL = re.compile("/sys/devices/(virtual/(?!nvme-|net/)|pseudo_|tcm_loop_|vdpa)")
 """The beginning of the paths in /sys of block devices that software makes:
 
-- virtual/: devices whose driver sets no parent device, and virtio disks of programs (VDUSE). Real disks are in
-  virtual/nvme-subsystem (NVMe with several paths), virtual/nvme-fabrics (NVMe over a network) and virtual/net (FCoE
-  over a VLAN)
+- virtual/: devices whose driver sets no parent device, and virtio disks of programs (VDUSE). Three folders are left
+  out, because they contain real disks: virtual/nvme-subsystem (NVMe with several paths), virtual/nvme-fabrics (NVMe
+  over a network) and virtual/net (FCoE over a VLAN)
 - pseudo_: SCSI disks in memory (scsi_debug)
 - tcm_loop_: SCSI disks that show disks and files of this machine (drivers/target/loopback)
 - vdpa: simulated virtio disks (vdpa_sim)
@@ -35,7 +35,8 @@ _CARD = re.compile("mmcblk[0-9]+")
 
 def is_excluded(name: str) -> bool:
     """Whether the name shows that this is not a whole disk."""
-    return name.startswith((*_SOFTWARE, *_NOT_DISKS)) or disk_of_area(name) != name
+    is_area_of_card = disk_of_area(name) != name
+    return is_area_of_card or name.startswith((*_SOFTWARE, *_NOT_DISKS))
 
 
 def disk_of_area(name: str) -> str:
@@ -46,7 +47,9 @@ def disk_of_area(name: str) -> str:
 
 def is_virtual(name: str, real: str) -> bool:
     """Whether software makes a block device. real: the device's path in /sys without links."""
-    return _VIRTUAL.match(real) is not None and _HARDWARE_IN_VIRTUAL.fullmatch(name) is None
+    if _HARDWARE_IN_VIRTUAL.fullmatch(name):
+        return False
+    return _VIRTUAL.match(real) is not None
 
 
 def block_device_path(host: Host, node: str) -> str:
@@ -66,10 +69,10 @@ def block_device_path(host: Host, node: str) -> str:
 
 
 def bottom_devices(host: Host, block: str) -> Iterator[str]:
-    """Yields the devices at the bottom of a stack of block devices (dm, md, bcache): disks, loop devices, zram, ….
+    """Yields the devices at the bottom of a stack of block devices (dm, md, bcache), such as disks and loop devices.
 
-    A partition counts as its whole device. block: the path in /sys without links, as are the yielded paths. Raises
-    HostError.
+    A partition counts as its whole device. block: the device at the top. The device at the top and the yielded devices
+    are paths in /sys without links. Raises HostError.
     """
     is_partition = host.text(f"{block}/partition") is not None
     whole = os.path.dirname(block) if is_partition else block
@@ -91,8 +94,9 @@ def link_target(host: Host, link: str) -> str:
 def _named_by_kernel(host: Host, node: str) -> str | None:
     """The path in /sys of the device to which the kernel gives this name; None if there is none."""
     # A swap area has a path such as /zram0, without /dev, if /dev was unmounted after swapon(8) had opened the area.
-    name = node.removeprefix("/dev").removeprefix("/").replace("/", "!")  # /dev/cciss/c0d0 is cciss!c0d0 in /sys
-    return host.resolve(f"{_BLOCKS}/{name}")
+    name = node.removeprefix("/dev").removeprefix("/")
+    name_in_sys = name.replace("/", "!")  # /dev/cciss/c0d0 is cciss!c0d0 in /sys
+    return host.resolve(f"{_BLOCKS}/{name_in_sys}")
 
 
 def _named_by_mapper(host: Host, node: str) -> str | None:
@@ -108,8 +112,10 @@ def _named_by_mapper(host: Host, node: str) -> str | None:
 
 def _target_of_link(host: Host, node: str) -> str | None:
     """The path in /sys of the device that a link such as /dev/disk/by-uuid/… leads to; None if there is none."""
-    target = os.path.basename(host.resolve(node) or "")
-    return host.resolve(f"{_BLOCKS}/{target}") if target else None
+    target = host.resolve(node)
+    if target is None:
+        return None
+    return host.resolve(f"{_BLOCKS}/{os.path.basename(target)}")
 
 
 def _linked_by_udev(host: Host, node: str) -> str | None:
@@ -121,6 +127,7 @@ def _linked_by_udev(host: Host, node: str) -> str | None:
         return None
     for name in host.listdir(_BLOCKS):
         path = f"{_BLOCKS}/{name}"
-        if node in (host.property(path, "DEVLINKS") or "").split():
+        links = host.property(path, "DEVLINKS") or ""
+        if node in links.split():
             return host.resolve(path)
     return None

@@ -1,8 +1,8 @@
 """The machine's processors and memory: the threads from psutil, everything else from the kernel's files.
 
 psutil does not report sockets. Its number of cores may include offline cores, and cores that the kernel does not know.
-Its highest frequency is the limit of power management (scaling_max_freq), averaged over all processors. At the same
-time, it reads the present frequency, for which some drivers wake up idle processors.
+Its highest frequency is the limit of power management (scaling_max_freq), averaged over all processors. To report this
+frequency, psutil also reads the present frequency, for which some drivers wake up idle processors.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from capacityd.model.quoting import length_text, quoted
 _CPUS = "/sys/devices/system/cpu"
 _CPU = re.compile("cpu[0-9]+")
 _PROCESSORS_CHANGED = "processors changed while they were read"
-_FREQUENCIES = f"{_CPUS}/cpufreq"
+_CPUFREQ = f"{_CPUS}/cpufreq"
 _LARGEST_MEMORY = 2**58
 """The largest plausible size in bytes: 64 times the physical memory that x86-64 can address. lxcfs reports the limit of
 a cgroup as swap, and nearly 2**63 if there is no limit."""
@@ -32,7 +32,7 @@ _DEVICE_TREES = ("aarch64", "arm", "riscv")
 CONFIG_ARM64 and CONFIG_RISCV in drivers/base/arch_topology.c."""
 _CPU_MAP = "/proc/device-tree/cpus/cpu-map"
 _PACKAGE_ID = "physical_package_id"
-_NODE = re.compile("node[0-9]+")
+_NUMA_NODE = re.compile("node[0-9]+")
 """The name of a processor's link to its NUMA node."""
 
 
@@ -74,9 +74,9 @@ def _cores(host: Host) -> int | None:
 
 def _online_folders(host: Host) -> list[str]:
     """The folders in /sys of the online processors. Raises HostError."""
-    numbers = _numbers_in_list(host.text(f"{_CPUS}/online") or "")
+    online = _numbers_in_list(host.text(f"{_CPUS}/online") or "")
     names = [name for name in host.listdir(_CPUS) if _CPU.fullmatch(name)]
-    return [f"{_CPUS}/{name}" for name in names if int(name.removeprefix("cpu")) in numbers]
+    return [f"{_CPUS}/{name}" for name in names if int(name.removeprefix("cpu")) in online]
 
 
 def _topology(host: Host, folders: Sequence[str], name: str) -> list[str | None]:
@@ -86,11 +86,15 @@ def _topology(host: Host, folders: Sequence[str], name: str) -> list[str | None]
 
 def _numbers_in_list(text: str) -> set[int]:
     """The numbers in a list such as 0-3,8. Raises HostError, also for a list that ends with a comma: lxcfs cut it."""
+    numbers: set[int] = set()
+    if not text:
+        return numbers
     try:
-        numbers: set[int] = set()
-        for part in text.split(",") if text else ():
+        for part in text.split(","):
             first, _, last = part.partition("-")
-            numbers.update(range(int(first), int(last or first) + 1))
+            if not last:  # the part is a single number
+                last = first
+            numbers.update(range(int(first), int(last) + 1))
         return numbers
     except ValueError as e:
         # Only the detail quotes the text, because no log contains a detail.
@@ -107,12 +111,14 @@ def _number_of_cores(host: Host, folders: Sequence[str]) -> int | None:
     lists = _topology(host, folders, "core_cpus_list")
     if not any(lists):
         return None
-    cores = [_numbers_in_list(text or "") & online for text in lists]  # for each processor, its core's online members
+    # For each processor, the online processors of its core.
+    cores = [_numbers_in_list(text or "") & online for text in lists]
     if not all(cores):  # a processor went offline after `folders` had been read
         raise HostError(_PROCESSORS_CHANGED)
-    # While a processor goes offline, only some members of its core still list it. So the lists of one core may differ,
-    # but not in their first online member.
-    return len({min(core) for core in cores})
+    # While a processor goes offline, only some processors of its core still list it. So the lists of one core may
+    # differ, but not in their first online processor.
+    first_processors = {min(core) for core in cores}
+    return len(first_processors)
 
 
 def _threads(host: Host) -> int | None:
@@ -140,8 +146,8 @@ def _sockets(host: Host) -> int | None:
     if "-1" in ids:
         return None
     # Unlike RISC-V, arm64 reads the packages from the ACPI table PPTT (parse_acpi_topology() in Linux 6.17).
-    are_from_acpi = host.arch() == "aarch64" and "PPTT" in host.listdir(_ACPI_TABLES)
-    if _may_have_device_tree(host) and not are_from_acpi:
+    ids_are_from_acpi = host.arch() == "aarch64" and "PPTT" in host.listdir(_ACPI_TABLES)
+    if _may_have_device_tree(host) and not ids_are_from_acpi:
         return _sockets_of_device_tree(host, folders)
     drawers = _topology(host, folders, "drawer_id")
     books = _topology(host, folders, "book_id")
@@ -165,27 +171,32 @@ def _sockets_of_device_tree(host: Host, folders: Sequence[str]) -> int | None:
 
     folders: the folders of the online processors.
     """
-    names = host.listdir(_CPU_MAP)
-    sockets = [name for name in names if name.startswith("socket")]
+    map_entries = host.listdir(_CPU_MAP)
+    sockets = [name for name in map_entries if name.startswith("socket")]
     if sockets:
         return len(sockets)
-    nodes: set[str] = set()
+    numa_nodes: set[str] = set()
     for folder in folders:
-        nodes.update(filter(_NODE.fullmatch, host.listdir(folder)))
-    return 1 if names and len(nodes) < 2 else None
+        numa_nodes.update(name for name in host.listdir(folder) if _NUMA_NODE.fullmatch(name))
+    if len(numa_nodes) > 1 or not map_entries:
+        return None
+    return 1
 
 
 def _max_frequency(host: Host) -> int | None:
     """The highest frequency of the fastest online processor in Hz; None if the kernel reports no frequency."""
-    policies = [f"{_FREQUENCIES}/{name}" for name in host.listdir(_FREQUENCIES) if name.startswith("policy")]
-    frequencies = [_policy_kilohertz(host, policy) for policy in policies]
-    return max((kilohertz * 1000 for kilohertz in frequencies if kilohertz), default=None)
+    highest = 0  # no frequency
+    for name in host.listdir(_CPUFREQ):
+        if name.startswith("policy"):
+            kilohertz = _policy_kilohertz(host, f"{_CPUFREQ}/{name}") or 0
+            highest = max(highest, kilohertz * 1000)
+    return highest or None
 
 
 def _policy_kilohertz(host: Host, policy: str) -> int | None:
     """The highest frequency of a cpufreq policy in kHz; None if the policy reports none, or its processors are offline.
 
-    While they are offline, reading fails with EBUSY (show() in drivers/cpufreq/cpufreq.c).
+    While its processors are offline, reading fails with EBUSY (show() in drivers/cpufreq/cpufreq.c).
     """
     try:
         return read_int(host, f"{policy}/cpuinfo_max_freq")

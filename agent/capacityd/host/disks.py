@@ -7,6 +7,7 @@ size nor model differs.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -17,18 +18,19 @@ from capacityd.model.host import Host, device_of, read_int, read_optional_attr, 
 
 BLOCK = "/sys/block"
 
-_UNCERTAIN = "it is unknown whether it is another path to a disk"
 # Two paths with the same world-wide id may lead to different disks. For each kind of id, such disks are known:
 # - naa. and eui.: SSDs and enclosures with a placeholder (naa.5000000000000001)
 # - t10.: software targets with the same name for the first disk of every server (tgt)
 # - eui. and uuid.: NVMe disks (NVME_QUIRK_BOGUS_NID in drivers/nvme/host/nvme.h)
+_UNCERTAIN = "it is unknown whether it is another path to a disk"
 
 _SINGLE_PATH = re.compile("/usb|/ata")
 """Parts of a disk's folder in /sys which show that no second path can lead to the disk. Ids of such disks are not
 compared, because USB enclosures and cheap SATA disks of one model often have the same id."""
 _SCSI_TARGET_FOLDER = re.compile("^.*?/(host[0-9]+(?=/target)|target[0-9:]+(?=/))")
-"""The beginning of a disk's folder in /sys, up to the folder of its SCSI target. Without a transport (SAS, FC, iSCSI),
-up to the folder of the SCSI host: a RAID controller or a hypervisor shows each disk once."""
+"""The beginning of a disk's folder in /sys, up to the folder of its SCSI target. A target without a transport (SAS, FC,
+iSCSI) is directly in the folder of its SCSI host. Then the beginning ends with the SCSI host, because a RAID controller
+or a hypervisor shows each disk once."""
 _GENERATED_PREFIX = "nvme."
 """The start of the id that the kernel makes of the serial number of an NVMe disk without an id (wwid_show in
 drivers/nvme/host/sysfs.c). Different disks may share this id: all controllers of a cloud have one serial number."""
@@ -64,8 +66,8 @@ def whole_disks(host: Host) -> list[Disk]:
     A disk whose ids can't be read is uncertain, because it may be another path to any other disk.
     """
     disks: list[Disk] = []
-    by_id: dict[str, list[Disk]] = {}
-    facts = cache(partial(_facts, host))  # name of a path and world-wide id -> facts, each read once
+    by_id: defaultdict[str, list[Disk]] = defaultdict(list)
+    facts_of = cache(partial(_facts, host))  # takes a path's name and world-wide id; reads each path once
     for name in host.listdir(BLOCK):
         if is_excluded(name):
             continue
@@ -74,11 +76,11 @@ def whole_disks(host: Host) -> list[Disk]:
         uncertain_because = ""
         try:
             real = host.resolve(f"{BLOCK}/{name}")
-            if real is not None:  # otherwise the disk has been removed: it stays in the list, with unknown values
+            if real is not None:  # a disk that has just been removed stays in the list, with unknown values
                 if _is_no_disk(host, name, real):
                     continue
                 ids = _ids(host, name, real)
-                disk = _earlier_disk(name, ids, by_id, facts)
+                disk = _earlier_disk(name, ids, by_id, facts_of)
         except HostError as e:
             uncertain_because = f"{_UNCERTAIN}: {e}"
         if disk is None:
@@ -86,14 +88,17 @@ def whole_disks(host: Host) -> list[Disk]:
             disks.append(disk)
         disk.paths.append(name)
         for id_ in ids:
-            if disk not in by_id.setdefault(id_, []):
+            if disk not in by_id[id_]:
                 by_id[id_].append(disk)
     return disks
 
 
 def world_wide_id(host: Host, path: str) -> str | None:
     """The world-wide id of a disk: of the namespace for NVMe, of the device for SCSI. Raises HostError."""
-    return read_optional_attr(host, f"{path}/wwid") or read_optional_attr(host, f"{device_of(host, path)}/wwid") or None
+    if id_of_namespace := read_optional_attr(host, f"{path}/wwid"):
+        return id_of_namespace
+    id_of_device = read_optional_attr(host, f"{device_of(host, path)}/wwid")
+    return id_of_device or None
 
 
 def nvme_transport(host: Host, real: str) -> str | None:
@@ -118,9 +123,11 @@ def _is_no_disk(host: Host, name: str, real: str) -> bool:
         return True
     if host.text(f"{BLOCK}/{name}/hidden") == "1":  # a single path to an NVMe namespace
         return True
-    if name.startswith("nvme"):  # loop: a disk or file of this machine (drivers/nvme/target/loop.c)
-        return nvme_transport(host, real) == "loop"
-    return name.startswith("xvd") and host.property(f"{BLOCK}/{name}", "ID_CDROM") == "1"  # Xen's CD drive
+    if name.startswith("nvme"):
+        return nvme_transport(host, real) == "loop"  # a disk or file of this machine (drivers/nvme/target/loop.c)
+    if name.startswith("xvd"):
+        return host.property(f"{BLOCK}/{name}", "ID_CDROM") == "1"  # Xen's CD drive
+    return False
 
 
 def _ids(host: Host, name: str, real: str) -> list[str]:
@@ -131,8 +138,10 @@ def _ids(host: Host, name: str, real: str) -> list[str]:
     ids = []
     for holder in host.listdir(f"{BLOCK}/{name}/holders"):
         path = f"{BLOCK}/{name}/holders/{holder}"
-        uuid = host.text(f"{path}/dm/uuid") if resolve_link(host, path) else None
-        if uuid and uuid.startswith(_MULTIPATH_PREFIX):
+        if resolve_link(host, path) is None:  # the holder has disappeared
+            continue
+        uuid = host.text(f"{path}/dm/uuid") or ""
+        if uuid.startswith(_MULTIPATH_PREFIX):
             ids.append(uuid)
     if _SINGLE_PATH.search(real):
         return ids
@@ -143,17 +152,17 @@ def _ids(host: Host, name: str, real: str) -> list[str]:
 
 
 def _earlier_disk(
-    name: str, ids: Sequence[str], by_id: Mapping[str, Sequence[Disk]], facts: Callable[[str, str], _Facts]
+    name: str, ids: Sequence[str], by_id: Mapping[str, Sequence[Disk]], facts_of: Callable[[str, str], _Facts]
 ) -> Disk | None:
     """The earlier disk to which this path leads; None if it leads to no earlier disk. Raises HostError if in doubt.
 
-    name, ids: the path's name and ids. by_id: id -> the disks found earlier. facts: _facts() for a name and an id.
+    name, ids: the path's name and ids. by_id: id -> the disks found earlier. facts_of: takes a path's name and id.
     """
     doubt: HostError | None = None
     for id_ in ids:
         for disk in by_id.get(id_, ()):
             try:
-                if _leads_to(disk, name, id_, facts):
+                if _leads_to(disk, name, id_, facts_of):
                     return disk
             except HostError as e:
                 doubt = doubt or e
@@ -162,15 +171,16 @@ def _earlier_disk(
     return None
 
 
-def _leads_to(disk: Disk, name: str, id_: str, facts: Callable[[str, str], _Facts]) -> bool:
-    """Whether the path with this name leads to the disk. id_: the id of both. Raises HostError if that is unknown."""
+def _leads_to(disk: Disk, name: str, id_: str, facts_of: Callable[[str, str], _Facts]) -> bool:
+    """Whether the path with this name leads to the disk. id_: the id of both. Raises HostError if nothing shows it."""
     if id_.startswith(_MULTIPATH_PREFIX):
         return True
-    own_facts = facts(name, id_)
-    if any(own_facts.show_another_disk_than(facts(path, id_)) for path in disk.paths):
+    own_facts = facts_of(name, id_)
+    if any(own_facts.show_another_disk_than(facts_of(path, id_)) for path in disk.paths):
         return False
-    have_equal_serials = own_facts.serial != "" and own_facts.serial == facts(disk.name, id_).serial
-    # Software targets (tgt) may give the first disk of every server the same vendor's id and the same serial number.
+    have_equal_serials = own_facts.serial != "" and own_facts.serial == facts_of(disk.name, id_).serial
+    # With an id in the vendor's own form, equal serial numbers show nothing: software targets (tgt) may give the first
+    # disk of every server the same id and the same serial number.
     if have_equal_serials and not id_.startswith(_VENDORS_PREFIX):
         return True
     raise HostError(f"{name} and {disk.name} have the same id {id_}, and nothing else shows whether they are one")
@@ -180,7 +190,7 @@ def _leads_to(disk: Disk, name: str, id_: str, facts: Callable[[str, str], _Fact
 class _Facts:
     """What one path to a disk reports. All paths to one disk report the same serial number, model and size.
 
-    "" and 0: not reported. A path on standby (ALUA) has no size.
+    A value is "" or 0 if the path does not report it. A path on standby (ALUA) reports no size.
     """
 
     serial: str
@@ -218,7 +228,8 @@ def _facts(host: Host, name: str, wwid: str) -> _Facts:
 def _serial_unlike_id(host: Host, path: str, wwid: str) -> str:
     """The serial number in udev's property _OTHER_SERIAL; "" if it is missing, or only repeats a part of the wwid."""
     serial = host.property(path, _OTHER_SERIAL) or ""
-    return "" if _letters_and_digits(serial) in _letters_and_digits(wwid) else serial
+    repeats_id = _letters_and_digits(serial) in _letters_and_digits(wwid)
+    return "" if repeats_id else serial
 
 
 def _letters_and_digits(text: str) -> str:
@@ -233,6 +244,7 @@ def serial_number(host: Host, path: str) -> str | None:
     it is in udev's database. The order of udev's properties is that of lsblk.
     """
     for folder in (path, device_of(host, path)):
-        if (serial := host.text(f"{folder}/serial")) is not None:
+        serial = host.text(f"{folder}/serial")
+        if serial is not None:
             return serial
     return host.property(path, *_SCSI_SERIALS, _OTHER_SERIAL)

@@ -23,6 +23,7 @@ _LINK_MODES = 9  # the string set ETH_SS_LINK_MODES
 _NAME_BYTES = 32  # ETH_GSTRING_LEN
 _SETTINGS = struct.Struct("=I11xb32x")  # ethtool_link_settings: command, and the number of words in each mask
 _MASKS = 3  # number of masks behind ethtool_link_settings: supported, advertised, and the link partner's
+_WORD_BYTES = 4  # a word of a mask has 32 bits
 _SET_INFO = struct.Struct("=I4xQI")  # ethtool_sset_info: command, mask of string sets, and the set's length
 _STRINGS = struct.Struct("=III")  # ethtool_gstrings: command, string set, and the set's length; the strings follow
 
@@ -55,9 +56,10 @@ def supported_modes(interface: str) -> list[str]:
         raise HostError(f"{failed}: {os.strerror(e.errno or 0)}", e.errno) from e
     except struct.error as e:
         raise HostError(f"{failed}: the kernel sent an unexpected answer") from e
-    if mask.bit_length() > len(names):
-        raise HostError(f"{failed}: the kernel does not name number {mask.bit_length() - 1}")
-    return [name for bit, name in enumerate(names) if mask & (1 << bit)]
+    highest_number = mask.bit_length() - 1
+    if highest_number >= len(names):
+        raise HostError(f"{failed}: the kernel does not name number {highest_number}")
+    return [name for number, name in enumerate(names) if mask & (1 << number)]
 
 
 def _supported_mask(control: socket.socket, interface: str) -> int:
@@ -67,11 +69,12 @@ def _supported_mask(control: socket.socket, interface: str) -> int:
     _command, negated_words = _SETTINGS.unpack_from(answer)
     if negated_words >= 0:
         return 0
-    words = -negated_words
-    answer = _ask(control, interface, _SETTINGS.pack(_GLINKSETTINGS, words) + bytes(4 * _MASKS * words))
-    # The word with the lowest bits is the first one in any byte order of the machine.
-    mask = struct.unpack_from(f"={words}I", answer, _SETTINGS.size)
-    return sum(word << (32 * n) for n, word in enumerate(mask))
+    word_count = -negated_words
+    room_for_masks = bytes(_MASKS * word_count * _WORD_BYTES)
+    answer = _ask(control, interface, _SETTINGS.pack(_GLINKSETTINGS, word_count) + room_for_masks)
+    # The first word has the lowest bits, whatever the machine's byte order.
+    words = struct.unpack_from(f"={word_count}I", answer, _SETTINGS.size)
+    return sum(word << (8 * _WORD_BYTES * index) for index, word in enumerate(words))
 
 
 def _mode_names(control: socket.socket, interface: str) -> list[str]:
@@ -79,7 +82,8 @@ def _mode_names(control: socket.socket, interface: str) -> list[str]:
     requested_sets = 1 << _LINK_MODES
     answer = _ask(control, interface, _SET_INFO.pack(_GSSET_INFO, requested_sets, 0))
     _command, _known_sets, count = _SET_INFO.unpack(answer)
-    answer = _ask(control, interface, _STRINGS.pack(_GSTRINGS, _LINK_MODES, count) + bytes(count * _NAME_BYTES))
+    room_for_names = bytes(count * _NAME_BYTES)
+    answer = _ask(control, interface, _STRINGS.pack(_GSTRINGS, _LINK_MODES, count) + room_for_names)
     names = struct.iter_unpack(f"{_NAME_BYTES}s", answer[_STRINGS.size :])
     return [name.partition(b"\0")[0].decode("ascii", "replace") for (name,) in names]
 

@@ -61,24 +61,27 @@ def _measure(point: str, mount_ids: Collection[str]) -> int:
         fd = os.open(point, os.O_PATH | os.O_CLOEXEC)
         try:
             with open(f"/proc/self/fdinfo/{fd}") as f:
-                mount_id = re.search(r"^mnt_id:\s*(\d+)", f.read(), re.MULTILINE)
-            if mount_id is None or mount_id[1] not in mount_ids:
+                line = re.search(r"^mnt_id:\s*(\d+)", f.read(), re.MULTILINE)
+            mount_id = line[1] if line else ""
+            if mount_id not in mount_ids:
                 raise HostError(f"{point} is hidden by another mount")
             status = os.statvfs(fd)
             return status.f_blocks * status.f_frsize
         finally:
             os.close(fd)
     except OSError as e:
-        why = f"the size of {point} could not be read: {os.strerror(e.errno or 0)}{sandbox_advice([point])}"
-        raise HostError(why, e.errno) from e
+        why = f"{os.strerror(e.errno or 0)}{sandbox_advice([point])}"
+        raise HostError(f"the size of {point} could not be read: {why}", e.errno) from e
 
 
 def _filesystem(all_mounts: Sequence[Mount]) -> Filesystem:
     """The file system with these mounts."""
-    # Some programs that attach a device for a pod, such as Portworx, also mount it in a folder of their own.
-    attached_roots = {
-        mount.root for mount in all_mounts if has_device(mount.number) and is_attached_volume(mount.point)
-    }
+    # Some programs that attach a device for a pod, such as Portworx, also mount it in a folder of their own. This mount
+    # has the same root, and does not count either.
+    attached_roots = set()
+    for mount in all_mounts:
+        if has_device(mount.number) and is_attached_volume(mount.point):
+            attached_roots.add(mount.root)
     points = set()
     for mount in mounts_of_whole(all_mounts):
         if mount.root not in attached_roots and not is_of_pods(mount.point, mount.type):

@@ -44,13 +44,14 @@ _ID_ATTRIBUTES: Mapping[str, tuple[str, str]] = {"usb": ("idVendor", "idProduct"
 """Bus -> the names of the attributes with the ids of vendor and product."""
 _DPU_TO_HOST_DRIVER = "mlxbf-tmfifo"
 """The driver of the parent of the virtio device that connects a BlueField card with the machine around it."""
-_BMC_IDS = (  # USB vendor and product of service processors: iDRAC, iLO, IMM and XCC, AMI's, Supermicro's
-    ("413c", "a102"),
-    ("03f0", "2927"),
-    ("04b3", "4010"),
-    ("046b", "ffb0"),
-    ("0b1f", "03ee"),
+_BMC_IDS = (
+    ("413c", "a102"),  # iDRAC
+    ("03f0", "2927"),  # iLO
+    ("04b3", "4010"),  # IMM and XCC
+    ("046b", "ffb0"),  # AMI
+    ("0b1f", "03ee"),  # Supermicro
 )
+"""USB vendor and product of the interfaces that lead to service processors."""
 
 
 def software_kind(host: Host, path: str) -> str | None:
@@ -63,13 +64,14 @@ def software_kind(host: Host, path: str) -> str | None:
         return devtype
     if _is_child(host, path, devtype=devtype):
         return "virtual"
+    # The driver of teams sets neither DEVTYPE nor a device.
     if devtype or host.resolve(f"{path}/device") is not None:
-        return None  # the driver of teams sets neither DEVTYPE nor a device
-    # Only netlink shows whether an interface is a team. Interfaces without members are not asked about, because a team
-    # without members carries nothing.
+        return None
     name = os.path.basename(path)
-    is_team = bool(lower_interfaces(host, name)) and host.link_kind(name) == "team"
-    return "team" if is_team else None
+    if not lower_interfaces(host, name):  # a team without members carries nothing
+        return None
+    # Only netlink shows whether an interface is a team.
+    return "team" if host.link_kind(name) == "team" else None
 
 
 def _is_child(host: Host, path: str, devtype: str | None) -> bool:
@@ -96,7 +98,7 @@ def hardware_kind(host: Host, path: str, hardware: str) -> str:
     if _is_function_of_port(host, path, hardware=hardware):
         return "vf"
     # On Azure, and with virtio failover, the master of a virtual function is an interface with hardware, unlike a bond
-    # or a bridge. The master counts for both.
+    # or a bridge. The virtual function does not count as a port, because its master does.
     if resolve_link(host, f"{path}/master") and resolve_link(host, f"{path}/master/device"):
         return "vf"
     if _is_representor(host, path):
@@ -159,7 +161,8 @@ def _is_below_pci_function(host: Host, hardware: str) -> bool:
 
 def _is_representor(host: Host, path: str) -> bool:
     """Whether the interface is the switch port of a virtual function or subfunction: pf0vf1, not p0."""
-    return "pf" in (read_optional_attr(host, f"{path}/phys_port_name") or "")
+    port_name = read_optional_attr(host, f"{path}/phys_port_name") or ""
+    return "pf" in port_name
 
 
 def _is_bmc(host: Host, hardware: str) -> bool:
@@ -177,7 +180,9 @@ def hardware_ids(host: Host, hardware: str) -> tuple[str, str]:
     for path in device_and_above(hardware):
         bus = link_name(host, f"{path}/subsystem") or ""
         if bus in _ID_ATTRIBUTES:
-            vendor, product = (host.text(f"{path}/{name}") for name in _ID_ATTRIBUTES[bus])
+            vendor_attribute, product_attribute = _ID_ATTRIBUTES[bus]
+            vendor = host.text(f"{path}/{vendor_attribute}")
+            product = host.text(f"{path}/{product_attribute}")
             if vendor is not None and product is not None:
                 return vendor.removeprefix("0x"), product.removeprefix("0x")
     return "", ""

@@ -81,7 +81,7 @@ class LiveHost:
             raise unreadable(path, e) from e
 
     def exists(self, path: str) -> bool:
-        # The configuration names this path. By a link on it, another user could learn which files of root exist.
+        # The configuration names this path. By a link in the path, another user could learn which files of root exist.
         try:
             return data_exists(path)
         except ForeignLink as e:
@@ -95,16 +95,20 @@ class LiveHost:
 
     def property(self, device: str, *names: str) -> str | None:
         with self._udev_properties(device) as known:
-            values = (_property(known, name) for name in names)
-            return next((value for value in values if value), None)
+            for name in names:
+                if value := _property(known, name):
+                    return value
+        return None
 
     @contextmanager
     def _udev_properties(self, device: str) -> Iterator[Mapping[str, str]]:
         """A context with udev's properties of a device. pyudev's exceptions in the with block become HostErrors."""
         try:
-            self.text(f"{device}/uevent")  # to raise HostError: libudev would take an unreadable file for an empty one
-            # As bytes, because an interface's name need not be UTF-8, and pyudev encodes only UTF-8.
-            self._udev = self._udev or pyudev.Context()
+            # libudev would take an unreadable file for an empty one, so text() reads it first, and raises HostError.
+            self.text(f"{device}/uevent")
+            if self._udev is None:
+                self._udev = pyudev.Context()
+            # The path is bytes, because an interface's name need not be UTF-8, and pyudev encodes only UTF-8.
             udev_device = pyudev.Devices.from_sys_path(self._udev, os.fsencode(device))
             if not udev_device.is_initialized:
                 self._require_no_rule_applies(device, udev_device)
@@ -149,7 +153,8 @@ class LiveHost:
 
     def _link(self, interface: str) -> Link:
         """An interface, from a list that is read at the first call. Raises HostError, also if it is not in the list."""
-        self._links = self._links or links()
+        if not self._links:
+            self._links = links()
         if interface not in self._links:
             raise HostError(f"the interface {interface} does not exist", errno.ENODEV)
         return self._links[interface]
@@ -182,7 +187,8 @@ class LiveHost:
         """
         try:
             with os.scandir(folder) as entries:
-                return dict(sorted((entry.name, _kind(entry)) for entry in entries))
+                kinds = {entry.name: _kind(entry) for entry in entries}
+            return dict(sorted(kinds.items()))
         except OSError as e:
             raise unreadable(folder, e) from e
 

@@ -43,15 +43,13 @@ INITRAMFS_ROOT = "/sysroot"
 paths of their layers."""
 JOURNALS = "/proc/fs/jbd2"
 """Contains a folder for each journal of ext3, ext4 and ocfs2. sda2-8 is an internal journal, inode 8 of sda2. sdb1 is
-an external journal, the device sdb1 (jbd2_journal_init_inode and jbd2_journal_init_dev in the kernel's
-fs/jbd2/journal.c)."""
-
+an external journal, the device sdb1 (jbd2_journal_init_*() in the kernel's fs/jbd2/journal.c)."""
 BCACHEFS = "/sys/fs/bcachefs"
 """Contains a folder for each file system of type bcachefs, which contains a folder dev-N for each device."""
 _NO_DISK = (Backing.MEMORY, Backing.SERVER)
 _FLASH_TYPES = ("jffs2", "ubifs")  # types of file systems on MTD and UBI, which are no block devices
 _SYSEXT_SOURCES = ("confext", "sysext")
-"""Sources of systemd-sysext(8)'s overlays over /etc and /usr. Their layers are files on the disks of / and /var."""
+"""Sources of systemd-sysext(8)'s overlays. Their layers are files on the disks of / and /var, which count anyway."""
 _NAMES_WITHOUT_DISK = ("ram", "mtdblock", "ubiblock", "nbd", "rbd", "rnbd")
 """Names, without the number, of block devices in memory, on flash chips, or on a network."""
 _LAYER_SEPARATOR = re.compile(r"(?<!\\):+")  # colons, but not the escaped ones in a folder's name
@@ -62,22 +60,29 @@ def layers_of(mount: Mount) -> list[str]:
     """The folders that an overlay consists of. mount: the overlay's line in the mount table.
 
     A colon separates layers. Two colons separate layers with metadata from layers with only data. If the overlay has
-    layers with only data, the result leaves out those with metadata. No path leads to them, and composefs stores data
-    and metadata on the same disks.
+    layers with only data, the result leaves out the layers with metadata: composefs mounts them at no path, and stores
+    the metadata on the disks of the data.
 
     A relative folder with the name of the mount point, such as usr at /usr, is the folder that the overlay covers.
     """
     lower = ":".join(mount.values(("lowerdir", "lowerdir+")))
-    metadata, _, data_of_lower = lower.partition("::")
-    data = [*_folders(data_of_lower), *_folders(":".join(mount.values(["datadir+"])))]
-    upper = _folders(":".join(mount.values(("upperdir", "workdir"))))
-    folders = [*(data or _folders(metadata)), *upper]
-    return [mount.point if mount.point.endswith(f"/{folder}") else folder for folder in folders]
+    first_layers, _, data_layers = lower.partition("::")
+    data_folders = _folders([data_layers, *mount.values(["datadir+"])])
+    lower_folders = data_folders or _folders([first_layers])
+    upper_folders = _folders(mount.values(("upperdir", "workdir")))
+    layers = []
+    for folder in [*lower_folders, *upper_folders]:
+        is_mount_point = mount.point.endswith(f"/{folder}")
+        layers.append(mount.point if is_mount_point else folder)
+    return layers
 
 
-def _folders(option: str) -> list[str]:
-    """The folders in an overlay's option, which separates them by colons and escapes colons in their names."""
-    return [_ESCAPED.sub(r"\1", escaped) for escaped in _LAYER_SEPARATOR.split(option) if escaped]
+def _folders(values: Sequence[str]) -> list[str]:
+    """The folders that an overlay's options name. values: the options' values, in which names have escaped colons."""
+    folders = []
+    for value in values:
+        folders += [_ESCAPED.sub(r"\1", escaped) for escaped in _LAYER_SEPARATOR.split(value) if escaped]
+    return folders
 
 
 class LowerDisks:
@@ -93,7 +98,7 @@ class LowerDisks:
     def of_mount(self, mount: Mount, above: Collection[str] = ()) -> Iterator[str]:
         """The disks below a mounted file system.
 
-        above: the ids of the mounts through which the search came here.
+        above: the ids of the mounts through which the search came to this mount.
         """
         if mount.id in above:
             raise HostError("the path to its content leads back to itself")
@@ -110,7 +115,7 @@ class LowerDisks:
             yield from self.of_number(mount.number, above)
         else:
             yield from self._of_source(mount, above)
-        if mount.type.startswith("ext"):
+        if mount.type.startswith("ext"):  # ext3, ext4
             yield from self._of_journals(mount.number, above)
         for node in mount.values(DEVICE_OPTIONS):
             yield from self.of_node(node, above)
@@ -143,8 +148,9 @@ class LowerDisks:
         # The source of btrfs is one of its devices. The source of bcachefs may be all of its devices, with colons.
         devices = {block_device_path(self._host, node) for node in mount.source.split(":")}
         for links in self._links_to_devices():
-            # A link may be dangling if another file system has lost a device.
-            if not devices.isdisjoint(map(self._host.resolve, links)):
+            # The links of another file system may be dangling, so only link_target() below requires targets.
+            targets = {self._host.resolve(link) for link in links}
+            if devices & targets:
                 devices |= {link_target(self._host, link) for link in links}
                 break  # no device belongs to a second file system
         for block in sorted(devices):
@@ -157,20 +163,27 @@ class LowerDisks:
             yield [f"{folder}/{name}" for name in self._host.listdir(folder)]
         for filesystem in self._host.listdir(BCACHEFS):
             folder = f"{BCACHEFS}/{filesystem}"
-            yield [f"{folder}/{name}/block" for name in self._host.listdir(folder) if name.startswith("dev-")]
+            names = [name for name in self._host.listdir(folder) if name.startswith("dev-")]
+            yield [f"{folder}/{name}/block" for name in names]
 
     def _of_layers(self, mount: Mount, above: Collection[str]) -> Iterator[str]:
         folders = layers_of(mount)
         if not folders:
             raise HostError("its layers are unknown")
         for folder in folders:
-            is_of_initramfs = folder.startswith(f"{INITRAMFS_ROOT}/") and self._host.resolve(INITRAMFS_ROOT) is None
-            present_folder = folder.removeprefix(INITRAMFS_ROOT) if is_of_initramfs else folder
+            present_folder = self._present(folder)
+            layer = self._existing(present_folder)
             # at_before(), because a layer may be a folder that the overlay itself covers.
-            lower = self._tree.at_before(mount, self._existing(present_folder))
+            lower = self._tree.at_before(mount, layer)
             if lower is None:
                 raise HostError(f"no file system contains {present_folder}")
             yield from self.of_mount(lower, above)
+
+    def _present(self, folder: str) -> str:
+        """The present path of a layer's folder: without /sysroot if an initramfs that has ended mounted the overlay."""
+        if folder.startswith(f"{INITRAMFS_ROOT}/") and self._host.resolve(INITRAMFS_ROOT) is None:
+            return folder.removeprefix(INITRAMFS_ROOT)
+        return folder
 
     def _of_existing(self, path: str, above: Collection[str]) -> Iterator[str]:
         """The disks below a file, a folder or a device node.
@@ -204,10 +217,11 @@ class LowerDisks:
         """
         journals = self._host.listdir(JOURNALS)
         device = self._host.resolve(f"/sys/dev/block/{number}") or ""
-        internal_journal = re.compile(f"{re.escape(os.path.basename(device))}-[0-9]+")
-        if any(internal_journal.fullmatch(journal) for journal in journals):
+        device_name = re.escape(os.path.basename(device))
+        if any(re.fullmatch(f"{device_name}-[0-9]+", journal) for journal in journals):  # an internal journal
             return
-        for journal in journals:  # no block device has the name of an internal journal, such as sda2-8
+        for journal in journals:
+            # Only an external journal has the name of a block device.
             if block := self._host.resolve(f"/sys/class/block/{journal}"):
                 yield from self._of_block(block, above)
 

@@ -60,7 +60,7 @@ def _link(link: Json) -> Link:
 def addresses() -> list[Address]:
     """All addresses, sorted, without addresses that another machine on the link already uses. Raises HostError."""
     with ip_errors("the addresses of interfaces"):
-        found = [*_addresses()]
+        found = list(_addresses())
     return sorted(found, key=lambda address: (address.interface, address.family, address.address))
 
 
@@ -68,7 +68,9 @@ def _addresses() -> Iterator[Address]:
     """Yields the addresses in the kernel's order; for a point-to-point link, the address of the local end."""
     for link in ip("address", "show"):
         for address in link["addr_info"]:
-            if address["family"] not in _FAMILIES or address.get("dadfailed"):
+            if address["family"] not in _FAMILIES:
+                continue
+            if address.get("dadfailed"):  # another machine on the link uses the address
                 continue
             yield Address(
                 interface=link["ifname"],
@@ -87,28 +89,29 @@ def ip(*arguments: str) -> Sequence[Json]:
     """
     for _ in range(_ATTEMPTS):
         status, out, err = run([*_IP, *arguments], _TIMEOUT, max_output=_MAX_BYTES)
-        if status:
+        if status != 0:
+            is_unsupported = any(text in err for text in _NOT_SUPPORTED)
+            code = errno.EOPNOTSUPP if is_unsupported else None
             detail = f"standard error: {quoted(printable(err.strip()))}"
-            code = errno.EOPNOTSUPP if any(text in err for text in _NOT_SUPPORTED) else None
             raise HostError(f"{_IP[0]} exited with status {status}", code, detail=detail)
         if _INTERRUPTED not in err:
-            # The name of an interface may have any bytes but "/" and white space. ip may print nothing for an empty
-            # list, and {} for an object that a filter leaves out.
+            # The name of an interface may have any bytes but "/" and white space, so also control characters, which
+            # strict=False allows. ip may print nothing for an empty list.
             text = out.decode("utf-8", "surrogateescape") or "[]"
             objects = json.loads(text, strict=False, object_pairs_hook=_first_values)
-            return [printed for printed in objects if printed]
+            return [printed for printed in objects if printed]  # ip prints {} for an object that a filter leaves out
     raise HostError(f"they changed during {_ATTEMPTS} attempts")
 
 
 def _first_values(pairs: Sequence[tuple[str, Any]]) -> Json:
     """A JSON object with the first value of each key. ip prints the destination of a route, and then the destination of
     the route's encapsulation with the same key."""
-    return dict(reversed(pairs))
+    return dict(reversed(pairs))  # dict() keeps the last value of a key
 
 
 @contextmanager
 def ip_errors(subject: str) -> Iterator[None]:
-    """Adds to HostErrors that the subject could not be read. Exceptions at unexpected output become HostErrors."""
+    """Adds to each HostError's message that the subject could not be read. Makes HostErrors of errors in the output."""
     failed = f"{subject} could not be read"
     try:
         yield

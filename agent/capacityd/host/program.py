@@ -51,9 +51,10 @@ def run(command: Sequence[str], timeout: float, max_output: int = _MAX_OUTPUT_BY
         raise ProgramFailed(f"{program} wrote more than {max_output} bytes") from None
     except OSError as e:
         why = why_not_started(program, e.errno)
-        message = f"{program} could not be started: {why or os.strerror(e.errno or 0)}"
-        # If why is not empty, the beginning of the file is wrong. So the detail shows the beginning.
-        raise ProgramFailed(message, e.errno, detail=_beginning(program) if why else "") from e
+        # If the file shows why, its beginning is wrong. So the detail shows the beginning.
+        detail = _beginning(program) if why else ""
+        reason = why or os.strerror(e.errno or 0)
+        raise ProgramFailed(f"{program} could not be started: {reason}", e.errno, detail=detail) from e
     except subprocess.SubprocessError as e:
         raise ProgramFailed(f"{program} could not be started: {type(e).__name__}") from e
     finally:

@@ -58,16 +58,7 @@ def read_regular(path: str, limit: int, opener: Callable[[str], int] = _open) ->
             if not stat.S_ISREG(status.st_mode):
                 code = errno.EISDIR if stat.S_ISDIR(status.st_mode) else errno.EINVAL
                 raise HostError(f"{path} is not a regular file", code)
-            # One byte more than the limit, to notice a longer file.
-            content = os.read(fd, limit + 1)
-            # An attribute has less than a page, so the first read returns all of it. If its value has changed in the
-            # meantime, a second read may return the end of the new value (sysfs_kf_read() in fs/sysfs/file.c).
-            is_attribute = path.startswith("/sys/") and len(content) < mmap.PAGESIZE
-            at_end = is_attribute or not content
-            while not at_end and len(content) <= limit:
-                piece = os.read(fd, limit + 1 - len(content))
-                content += piece
-                at_end = not piece
+            content = _read(fd, path, limit + 1)  # one byte more than the limit, to notice a longer file
         finally:
             os.close(fd)
     except ForeignLink as e:
@@ -77,6 +68,20 @@ def read_regular(path: str, limit: int, opener: Callable[[str], int] = _open) ->
     if len(content) > limit:
         raise HostError(f"{path} is longer than {limit} bytes", errno.EFBIG)
     return content, status.st_mtime
+
+
+def _read(fd: int, path: str, size: int) -> bytes:
+    """At most size bytes from the beginning of an open file. Raises OSError."""
+    content = os.read(fd, size)
+    # An attribute has less than a page, so the first read returns all of it. If its value has changed in the meantime,
+    # a second read may return the end of the new value (sysfs_kf_read() in fs/sysfs/file.c).
+    if path.startswith("/sys/") and len(content) < mmap.PAGESIZE:
+        return content
+    piece = content
+    while piece and len(content) < size:
+        piece = os.read(fd, size - len(content))
+        content += piece
+    return content
 
 
 def unreadable(path: str, e: OSError) -> HostError:

@@ -19,18 +19,18 @@ route, and 2000::/3 contains all public addresses of IPv6."""
 _FAMILIES = ("-4", "-6")
 _UNICAST = "1"  # a type of route: RTN_UNICAST
 _TABLES = ("253", "254")  # default and main
-_NO_SELECTORS: Mapping[str, Sequence[object]] = {
+_VALUES_OF_OWN_PACKETS: Mapping[str, Sequence[object]] = {
     "src": ["all"],
     "iif": ["lo"],  # the kernel gives the machine's own packets this input interface
     "fwmark": ["0"],
     "uid_start": [0],  # a rule for root's packets counts as a rule for all packets
 }
 """Field of a policy rule -> the values that select all packets of the machine's own programs."""
-_IGNORED = (
-    *("priority", "table", "protocol", "not", "l3mdev", "suppress_prefixlen", "suppress_ifgroup"),
-    *("fwmask", "uid_end", "flow_from", "flow_to"),
-)
-"""Fields of a policy rule that do not select packets. Every other field selects packets, even if it is unknown here."""
+_NO_SELECTORS = (
+    "priority", "table", "protocol", "not", "l3mdev", "suppress_prefixlen", "suppress_ifgroup",
+    "fwmask", "uid_end", "flow_from", "flow_to",
+)  # fmt: skip
+"""Fields of a policy rule that do not select packets. Every other field counts as one that selects packets."""
 
 
 def default_interfaces() -> list[str]:
@@ -42,22 +42,29 @@ def default_interfaces() -> list[str]:
     """
     with ip_errors("the routes"):
         next_hops = {hop["id"]: hop for hop in ip("nexthop", "show")}
-        names = {
-            name
-            for family in _FAMILIES
-            for route in _default_routes(family, _tables(family))
-            for name in _interfaces(route, next_hops)
-        }
+        names: set[str] = set()
+        for family in _FAMILIES:
+            for route in _default_routes(family, _tables(family)):
+                names |= _interfaces(route, next_hops)
     return sorted(names)
 
 
 def _default_routes(family: str, tables: Collection[str]) -> Iterator[Json]:
     """Yields the default routes in these tables. Dead next hops count as well."""
     for route in ip(family, "route", "show", "table", "all"):
-        _address, _, prefix_bits = route["dst"].partition("/")  # prefix_bits may be "": "default", or one address
-        is_default = route["dst"] == "default" or 0 < int(prefix_bits or 128) <= _MAX_DEFAULT_PREFIX_BITS
+        is_default = _is_default(route["dst"])
         if is_default and route["type"] == _UNICAST and route["table"] in tables:
             yield route
+
+
+def _is_default(destination: str) -> bool:
+    """Whether a route to this destination counts as a default route. destination: "default", a prefix or an address."""
+    if destination == "default":
+        return True
+    _address, _, prefix_bits = destination.partition("/")
+    if not prefix_bits:  # the destination is an address
+        return False
+    return 0 < int(prefix_bits) <= _MAX_DEFAULT_PREFIX_BITS
 
 
 def _interfaces(route: Json, next_hops: Mapping[int, Json]) -> set[str]:
@@ -82,16 +89,18 @@ def _interfaces(route: Json, next_hops: Mapping[int, Json]) -> set[str]:
 
 def _tables(family: str) -> set[str]:
     """The numbers of the tables whose default routes count."""
-    tables = {*_TABLES}
+    tables = set(_TABLES)
     for rule in _rules(family):
         # An inverted rule, such as wg-quick's "not fwmark", applies to all packets that its fields do not select.
         is_inverted = "not" in rule
-        if is_inverted or not _excludes_own_packets(rule):
-            if "table" in rule:
-                tables.add(rule["table"])
-            if "l3mdev" in rule:  # one rule leads to the tables of all VRFs
-                links = ip("link", "show", "type", "vrf")
-                tables.update(str(link["linkinfo"]["info_data"]["table"]) for link in links)
+        if _excludes_own_packets(rule) and not is_inverted:
+            continue
+        if "table" in rule:
+            tables.add(rule["table"])
+        if "l3mdev" in rule:  # one rule leads to the tables of all VRFs
+            for link in ip("link", "show", "type", "vrf"):
+                vrf = link["linkinfo"]["info_data"]
+                tables.add(str(vrf["table"]))
     return tables
 
 
@@ -107,5 +116,7 @@ def _rules(family: str) -> Sequence[Json]:
 
 def _excludes_own_packets(rule: Json) -> bool:
     """Whether a policy rule excludes packets of the machine's own programs. Ignores whether the rule is inverted."""
-    selectors = {name: value for name, value in rule.items() if name not in _IGNORED}
-    return any(value not in _NO_SELECTORS.get(name, ()) for name, value in selectors.items())
+    for name, value in rule.items():
+        if name not in _NO_SELECTORS and value not in _VALUES_OF_OWN_PACKETS.get(name, ()):
+            return True
+    return False

@@ -83,10 +83,10 @@ def system_disks(host: Host) -> SystemDevices:
 def _searches(host: Host, table: Sequence[Mount], tree: MountTree) -> list[tuple[str, Iterator[str]]]:
     """The searches for disks: the subject for a message, and an iterator that yields disks and may raise HostError."""
     lower = LowerDisks(host, tree)
-    searches = [
-        (f"{mount.point} ({mount.type} from {mount.source})", lower.of_mount(mount))
-        for mount in _needed_mounts(host, table, tree)
-    ]
+    searches = []
+    for mount in _needed_mounts(host, table, tree):
+        subject = f"{mount.point} ({mount.type} from {mount.source})"
+        searches.append((subject, lower.of_mount(mount)))
     for path, type_ in swaps(host):
         disks = lower.of_file(path) if type_ == "file" else lower.of_node(path)
         searches.append((f"the swap area {path}", disks))
@@ -103,7 +103,8 @@ def system_filesystems(host: Host) -> SystemDevices:
         numbers = set()
         for mount in _needed_mounts(host, table, tree):
             numbers.add(mount.number)
-            for folder in layers_of(mount) if mount.type == "overlay" else ():
+            layers = layers_of(mount) if mount.type == "overlay" else []
+            for folder in layers:
                 if mount_of_layer := tree.at(folder):
                     numbers.add(mount_of_layer.number)
         return SystemDevices(frozenset(numbers))
@@ -127,8 +128,10 @@ def _needed_mounts(host: Host, table: Sequence[Mount], tree: MountTree) -> Itera
             yield mount
     yield from _storage_of_pods(table, tree)
     for folder in NODE_FOLDERS:
-        target = host.resolve(folder) or folder
-        paths = [folder] if target == folder else [folder, target]  # the folder may be a link to a larger disk
+        paths = [folder]
+        target = host.resolve(folder)
+        if target is not None and target != folder:  # the folder is a link, for example to a larger disk
+            paths.append(target)
         for path in paths:
             if mount_of_folder := tree.at(path):
                 yield mount_of_folder
@@ -159,4 +162,6 @@ def _may_have_disk(mount: Mount) -> bool:
 def _resume_number(host: Host) -> str:
     """The major:minor of the swap area for hibernation, even if the area is not in use now; "" if there is none."""
     number = host.text(RESUME)
-    return number if number and has_device(number) else ""
+    if number and has_device(number):
+        return number
+    return ""

@@ -81,29 +81,33 @@ def _interfaces_below(host: Host, name: str) -> Iterator[str]:
     found: set[str] = set()
     waiting = [name]
     while waiting:
-        current = waiting.pop()
-        if current not in found:
-            found.add(current)
-            yield current
-            waiting += [*lower_interfaces(host, current), *_interfaces_with_hardware_of(host, current)]
-        if waiting:
-            continue
+        while waiting:
+            current = waiting.pop()
+            if current not in found:
+                found.add(current)
+                yield current
+                waiting += lower_interfaces(host, current)
+                waiting += _interfaces_with_hardware_of(host, current)
         if any(_hardware(host, interface) for interface in found):
             return
         # Only software interfaces have been found, so the search follows their other links, such as a veth pair.
-        linked = [other for interface in found for other in _linked(host, interface)]
-        waiting = [other for other in linked if other not in found]
+        for interface in found:
+            waiting += [other for other in _linked(host, interface) if other not in found]
 
 
 def _linked(host: Host, name: str) -> list[str]:
     """The interfaces by which packets leave a software interface, except those directly below it."""
     if linked_number(host, name):
         linked = host.linked_interface(name)
-        return [linked, *_members_of_master(host, linked)] if linked else []
+        if not linked:  # it is in another network namespace
+            return []
+        return [linked, *_members_of_master(host, linked)]
+    ports: list[str] = []
     if host.link_kind(name) == "openvswitch":
         # /sys does not show the datapath of this interface, so the ports of all datapaths count.
-        return [port for other in host.listdir(_NETS) for port in _ports_of_datapath(host, other)]
-    return []
+        for other in host.listdir(_NETS):
+            ports += _ports_of_datapath(host, other)
+    return ports
 
 
 def _members_of_master(host: Host, name: str) -> list[str]:
@@ -118,7 +122,9 @@ def _members_of_master(host: Host, name: str) -> list[str]:
 def _ports_of_datapath(host: Host, name: str) -> list[str]:
     """The ports of a datapath of Open vSwitch, if this is the datapath's own interface; otherwise empty."""
     ports = lower_interfaces(host, name)
-    return ports if ports and host.link_kind(name) == "openvswitch" else []
+    if ports and host.link_kind(name) == "openvswitch":
+        return ports
+    return []
 
 
 def _interfaces_with_hardware_of(host: Host, name: str) -> Iterator[str]:
@@ -128,8 +134,9 @@ def _interfaces_with_hardware_of(host: Host, name: str) -> Iterator[str]:
         return
     if parent_number := linked_number(host, name):
         for other in host.listdir(_NETS):
+            number = host.text(f"{_NETS}/{other}/ifindex")
             # An interface of another network namespace may have the same number, but not the same hardware.
-            if host.text(f"{_NETS}/{other}/ifindex") == parent_number and _hardware(host, other) == hardware:
+            if number == parent_number and _hardware(host, other) == hardware:
                 yield other
     for other in _interfaces_of_functions_above(host, hardware):
         yield other

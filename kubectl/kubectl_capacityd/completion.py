@@ -43,14 +43,14 @@ def complete(typed: Sequence[str]) -> tuple[list[str], int]:
     parser = _parser_of(before[0])
     if parser is None:
         return [], _NO_FILES
-    action = _option_with_value(parser, before[-1])
-    if action is None and last.startswith("-"):
+    option = _option_with_value(parser, before[-1])
+    if option is None and last.startswith("-"):
         return _starting_with(last, _options(parser)), _NO_FILES
-    if action is None:
+    if option is None:
         return _starting_with(last, _choices_of_argument(parser, before)), _NO_FILES
-    if action.metavar in FILES:
+    if option.metavar in FILES:
         return [], _COMPLETE_FILES
-    offered = _contexts(before) if action.metavar == CONTEXT else []
+    offered = _contexts(before) if option.metavar == CONTEXT else []
     return _starting_with(last, offered), _NO_FILES
 
 
@@ -81,8 +81,10 @@ def _options(parser: argparse.ArgumentParser) -> list[str]:
 def _choices_of_argument(parser: argparse.ArgumentParser, before: Sequence[str]) -> list[str]:
     """The values of the command's argument; empty if one of them is already typed, or if any text is valid."""
     for action in parser._actions:
-        if action.choices and not set(before) & set(action.choices):
-            return list(action.choices)
+        choices = list(action.choices or ())
+        is_typed = any(choice in before for choice in choices)
+        if choices and not is_typed:
+            return choices
     return []
 
 
@@ -90,7 +92,7 @@ def _contexts(before: Sequence[str]) -> list[str]:
     """The contexts of the user's kubeconfig, which --kubeconfig may name; empty if it can't be read."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--kubeconfig")
-    options, _ = parser.parse_known_args(before)
+    options, _others = parser.parse_known_args(before)
     try:
         return context_names(options.kubeconfig)
     except NodeError:

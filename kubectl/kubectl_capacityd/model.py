@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from capacityd.model.node import Condition
@@ -39,6 +39,14 @@ class NodeSummary:
     def has_capacityd(self) -> bool:
         """Whether capacityd writes this Node, or has written it."""
         return bool(self.published or self.configuration or self.condition or self.annotation_error)
+
+
+def published_names(nodes: Iterable[NodeSummary]) -> list[str]:
+    """The names of all resources that these Nodes publish, sorted."""
+    names: set[str] = set()
+    for node in nodes:
+        names.update(node.published)
+    return sorted(names)
 
 
 @dataclass(frozen=True, slots=True)

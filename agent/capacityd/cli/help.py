@@ -64,10 +64,10 @@ STATUSES = {  # exit status -> its meaning
     4: "done, but something is unknown, refused or less than expected",
 }
 
-_NOT_PUBLISHED = {4: "something is unknown, refused or denied; what is less than expected is published, and no failure"}
+_PLAN_STATUSES = {4: "something is unknown, refused or denied; what is less than expected is published, and no failure"}
 COMMAND_STATUSES = {
-    "plan": _NOT_PUBLISHED,
-    "apply": _NOT_PUBLISHED,
+    "plan": _PLAN_STATUSES,
+    "apply": _PLAN_STATUSES,
     "status": {
         1: "the service is not running",
         4: "degraded: something is unknown, refused or less than expected, or an error is listed",

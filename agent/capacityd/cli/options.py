@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass, fields
+from typing import Any
 
 from capacityd.model.errors import UsageError
 from capacityd.model.options import Selection
@@ -40,9 +41,15 @@ class Options:
 def options_of(parsed: argparse.Namespace) -> Options:
     """The options of the parsed command line."""
     # The parser stores each option under the name of its field in Selection or Options.
-    values = dict(vars(parsed))
-    selection = Selection(**{field.name: values.pop(field.name, None) for field in fields(Selection)})
-    return Options(selection=selection, **values)
+    selection_names = {field.name for field in fields(Selection)}
+    selection: dict[str, str | None] = {}
+    others: dict[str, Any] = {}
+    for name, value in vars(parsed).items():
+        if name in selection_names:
+            selection[name] = value
+        else:
+            others[name] = value
+    return Options(selection=Selection(**selection), **others)
 
 
 def refuse_combinations(options: Options, *, writes: bool) -> None:

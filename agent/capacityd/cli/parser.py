@@ -46,14 +46,14 @@ SHARED: dict[str, dict[str, Any]] = {
 }
 """Option that several commands have -> its declaration."""
 
-_NOT_JSON = tuple(option for option in SHARED if option != "--json")
+_SHARED_EXCEPT_JSON = tuple(option for option in SHARED if option != "--json")
 _SHARED_BY_COMMAND = {
     "devices": ("--machine", "--json"),
     "probe": tuple(SHARED),
     "plan": tuple(SHARED),
     "apply": tuple(SHARED),
     "withdraw": tuple(SHARED),
-    "run": _NOT_JSON,
+    "run": _SHARED_EXCEPT_JSON,
     "record": ("--machine",),
     "status": ("--json",),
     "config": ("--config", "--kubeconfig", "--json"),
@@ -82,26 +82,28 @@ def command_parser() -> argparse.ArgumentParser:
     formats = {name: subparsers[name].add_mutually_exclusive_group() for name in ("devices", "plan")}
     formats["devices"].add_argument("--toml", action="store_true", help="print a commented starter configuration")
     formats["plan"].add_argument("--patch", action="store_true", help="print the patch instead, for kubectl patch")
-    _add_own(subparsers)
+    _add_options_of_one_command(subparsers)
     for name, options in _SHARED_BY_COMMAND.items():
         for option in options:
-            group = formats.get(name, subparsers[name]) if option == "--json" else subparsers[name]
-            group.add_argument(option, **SHARED[option])
+            parent: argparse._ActionsContainer = subparsers[name]
+            if option == "--json" and name in formats:
+                parent = formats[name]
+            parent.add_argument(option, **SHARED[option])
     return parser
 
 
-def _add_own(subparsers: Mapping[str, argparse.ArgumentParser]) -> None:
+def _add_options_of_one_command(subparsers: Mapping[str, argparse.ArgumentParser]) -> None:
     """Adds the options that only one command has."""
-    probe = subparsers["probe"]
-    record = subparsers["record"]
     subparsers["devices"].add_argument(
         "detector", nargs="?", metavar="DETECTOR", help="list only the devices of this detector"
     )
+    probe = subparsers["probe"]
     probe.add_argument("--explain", action="store_true", help="show for each device why it counts or does not")
     probe.add_argument(
         "--as-service", action="store_true", help="run in the service's sandbox, to get the same result as the service"
     )
     subparsers["withdraw"].add_argument("--dry-run", action="store_true", help="show what would be removed")
+    record = subparsers["record"]
     record.add_argument(
         "file",
         metavar="FILE",

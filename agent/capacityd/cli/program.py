@@ -1,4 +1,4 @@
-"""Runs the command that a program's arguments name: its standard streams, its errors for the user, its exit status."""
+"""Runs a command of a program: prepares the standard streams, prints an error for the user, returns the exit status."""
 
 from __future__ import annotations
 
@@ -34,8 +34,10 @@ def run_program(package: str, modules: Mapping[str, str], parse: Callable[[], Pa
         sys.stdout.reconfigure(errors="backslashreplace")  # some locales cannot encode "→"
     try:
         options = parse()
-        module = import_module(f"{package}.{modules.get(options.command, options.command)}")
-        status: int = getattr(module, options.command)(options)
+        module_name = modules.get(options.command, options.command)
+        module = import_module(f"{package}.{module_name}")
+        command = getattr(module, options.command)
+        status: int = command(options)
         sys.stdout.flush()  # so that an error in writing is reported here
         return status
     except CapacitydError as e:
@@ -43,7 +45,8 @@ def run_program(package: str, modules: Mapping[str, str], parse: Callable[[], Pa
     except KeyboardInterrupt:
         return 130  # 128 + SIGINT, as a shell reports it
     except Exception as e:  # raised again unless it has a known cause
-        if failure := import_failure(e):  # a Python module is missing or damaged
+        failure = import_failure(e)
+        if failure is not None:  # a Python module is missing or damaged
             return _error_status(failure)
         if isinstance(e, OSError):
             return _output_error_status(e)
@@ -61,17 +64,18 @@ def _open_standard_streams() -> None:
     """Opens /dev/null for each closed stream (>&-). Otherwise, the next file that is opened would get the stream's
     descriptor."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # as Python sets it for a closed descriptor
+        if getattr(sys, name) is None:  # Python's value for a closed stream
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  # open until the process ends
 
 
 def _output_error_status(error: OSError) -> int:
-    """Returns the exit status if standard output can't be written. Raises the error again if the cause is another."""
+    """Returns the exit status if standard output can't be written. Raises the error again if it has another cause."""
     try:
         print(flush=True)  # fails again if standard output is the cause
     except OSError:
-        # Python flushes at exit, and would report the same error again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Python flushes standard output at exit, and would report the same error again.
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return 141  # 128 + SIGPIPE, as a shell reports it
         print(f"capacityd: could not write standard output: {os.strerror(error.errno or 0)}", file=sys.stderr)

@@ -6,6 +6,7 @@ The result shows what the service can read: programs, files and folders may diff
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 
@@ -44,18 +45,22 @@ def run_in_sandbox(options: Options) -> int:
         raise UsageError("--as-service reads this machine: it cannot be combined with --machine")
     if os.geteuid() != 0:
         raise CapacitydError("--as-service needs root (use sudo)")
-    arguments, config_binds = _probe_arguments(options)
+    settings = _service_settings()
+    config = options.selection.config
+    if config is not None:
+        settings.append(_bind_setting(os.path.abspath(config)))
     command = ["systemd-run", "--quiet", "--pipe", "--wait", "--collect"]
-    command += [f"--property={setting}" for setting in (*_service_settings(), *config_binds)]
+    command += [f"--property={setting}" for setting in settings]
     command += [f"--setenv={name}={os.environ[name]}" for name in _PASSED_VARIABLES if name in os.environ]
-    status = _run([*command, "--", *command_for("__main__", *arguments)]).returncode
+    probe_command = command_for("__main__", *_probe_arguments(options))
+    status = _run([*command, "--", *probe_command]).returncode
     if status in _SETUP_STATUSES:
         raise CapacitydError(f"could not set up the sandbox: exit status {status} (systemd.exec(5)); see journalctl")
     return status
 
 
-def _probe_arguments(options: Options) -> tuple[list[str], list[str]]:
-    """The arguments for the probe in the sandbox, and the settings that make its configuration readable there."""
+def _probe_arguments(options: Options) -> list[str]:
+    """The arguments for the probe in the sandbox."""
     arguments = ["probe"]
     if options.explain:
         arguments.append("--explain")
@@ -63,20 +68,23 @@ def _probe_arguments(options: Options) -> tuple[list[str], list[str]]:
         arguments.append("--json")
     if options.selection.node_name is not None:
         arguments.append(f"--node-name={options.selection.node_name}")
-    if options.selection.config is None:
-        return arguments, []
-    config = os.path.abspath(options.selection.config)
-    arguments.append(f"--config={config}")
-    # In this setting, a space or a colon would end the path. Backslash and quote are special, too (systemd.syntax(7)).
-    escaped = "".join(f"\\{char}" if char in ' :\\"' else char for char in config)
-    # The sandbox may hide the configuration's folder. "-" means that the path need not exist.
-    return arguments, [f"BindReadOnlyPaths=-{escaped}"]
+    if options.selection.config is not None:
+        config = os.path.abspath(options.selection.config)  # the sandbox has another working directory
+        arguments.append(f"--config={config}")
+    return arguments
+
+
+def _bind_setting(path: str) -> str:
+    """The setting that makes a path readable in the sandbox, even if the sandbox hides the path's folder."""
+    # A space or a colon would end the path. Backslash and quote are special, too (systemd.syntax(7)).
+    escaped = re.sub(r'[ :\\"]', lambda special: f"\\{special[0]}", path)
+    return f"BindReadOnlyPaths=-{escaped}"  # "-" means that the path need not exist
 
 
 def _service_settings() -> list[str]:
     """The sandbox settings of the service's unit. Raises CapacitydError if the unit can't be read."""
     unit = _run(["systemctl", "cat", "--no-pager", UNIT], output=subprocess.PIPE)
-    if unit.returncode:
+    if unit.returncode != 0:
         raise CapacitydError(f"could not read the unit {UNIT}: {unit.stderr.strip()}")
     # unit_settings() leaves out RuntimeDirectory=, which makes this folder writable for the service. "-" means that the
     # folder need not exist.
@@ -91,7 +99,10 @@ def unit_settings(text: str) -> Iterator[str]:
 
 
 def _run(command: list[str], output: int | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs a program. output: where its standard output and standard error go. None: to the streams of this process."""
+    """Runs a program.
+
+    output: where standard output and standard error of the program go. None: to the same streams of this process.
+    """
     try:
         return subprocess.run(command, check=False, stdout=output, stderr=output, text=True)
     except OSError as e:

@@ -52,7 +52,9 @@ def node_name_error(config: Config, kubeconfig: str | None) -> str:
     name = config.settings.node_name
     if not name:
         return ""
-    return text_within(_TIMEOUT, partial(_node_name_error, name, kubeconfig or config.settings.kubeconfig)) or ""
+    check = partial(_node_name_error, name, kubeconfig or config.settings.kubeconfig)
+    error = text_within(_TIMEOUT, check)
+    return "" if error is None else error  # None: the kubeconfig could not be read in time
 
 
 def _node_name_error(name: str, kubeconfig: str | None) -> str:
@@ -61,13 +63,14 @@ def _node_name_error(name: str, kubeconfig: str | None) -> str:
     except NodeError:
         return ""
     node = node_of(access)
-    if node in ("", name):
+    if not node or node == name:
         return ""
     return f'"{name}", but the credentials in {access.kubeconfig} are those of Node "{node}": remove node_name'
 
 
 def _checks(config: Config, kubeconfig: str | None) -> Iterator[tuple[Problem, Callable[[], str]]]:
-    """Yields the place of a path in the configuration, and a function that returns what is wrong with the path."""
+    """Yields pairs for paths in the configuration: a Problem with the path's place and without a message, and a
+    function that returns what is wrong with the path."""
     sandbox = service_sandbox()
     for resource in config.resources:
         for path in resource.when_paths:  # each path is absolute and has no wildcard (config/keys.py)
@@ -79,16 +82,17 @@ def _checks(config: Config, kubeconfig: str | None) -> Iterator[tuple[Problem, C
                 command = cast(tuple[str, ...], table.settings["command"])
                 yield _place(resource, "exec"), partial(_unusable_command, command, sandbox)
     if config.settings.textfile:
-        yield Problem(config.settings.textfile, ""), partial(_hidden, config.settings.textfile, sandbox)
+        yield Problem(config.settings.textfile, message=""), partial(_hidden, config.settings.textfile, sandbox)
     try:
         kubeconfig = kubeconfig or find_kubelet_kubeconfig()
     except NodeUnauthorized:
         return  # the kubelet may not have created its kubeconfig yet, or only root may look for it
-    yield Problem(kubeconfig, ""), partial(_unusable_kubeconfig, kubeconfig, sandbox)
+    yield Problem(kubeconfig, message=""), partial(_unusable_kubeconfig, kubeconfig, sandbox)
 
 
 def _place(resource: Resource, key: str) -> Problem:
-    return Problem(resource.source, "", table=f"resources.{toml_key(resource.name)}", key=key)
+    """The place of a resource's key, as a Problem without a message."""
+    return Problem(resource.source, message="", table=f"resources.{toml_key(resource.name)}", key=key)
 
 
 def _hidden(path: str, sandbox: Sandbox) -> str:
@@ -107,9 +111,11 @@ def _unusable_command(command: tuple[str, ...], sandbox: Sandbox) -> str:
 
 def _contains_program_text(command: tuple[str, ...]) -> bool:
     """Whether a command contains the text of a program: ["/bin/sh", "-c", "ls | wc -l"], for example."""
-    for number, word in enumerate(command):
-        if _RUNS_TEXT.fullmatch(os.path.basename(word)):  # also the shell after ["/usr/bin/timeout", "5"]
-            return any(_TEXT_OPTION.fullmatch(option) for option in command[number + 1 :])
+    for index, word in enumerate(command):
+        program = os.path.basename(word)
+        if _RUNS_TEXT.fullmatch(program):  # the first word, or the shell after ["/usr/bin/timeout", "5"]
+            arguments = command[index + 1 :]
+            return any(_TEXT_OPTION.fullmatch(argument) for argument in arguments)
     return False
 
 

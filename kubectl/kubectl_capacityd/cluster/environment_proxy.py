@@ -40,7 +40,10 @@ def _is_excepted(url: SplitResult, variables: dict[str, str]) -> bool:
         address = ip_address(host)
     except ValueError:
         return False
-    return address.is_loopback or any(_contains(entry.strip(), address) for entry in variables.get("no", "").split(","))
+    if address.is_loopback:
+        return True
+    no_proxy = variables.get("no", "")
+    return any(_contains(entry.strip(), address) for entry in no_proxy.split(","))
 
 
 def _contains(entry: str, address: object) -> bool:

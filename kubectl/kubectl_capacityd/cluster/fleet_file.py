@@ -27,10 +27,12 @@ def read_fleet_file(path: str, label: str) -> Fleet:
         pods = items.get("Pod", ())
         if not nodes:
             raise InvalidDocument(f"there are no Nodes in this list: {_REMEDY}")
+        # kubectl may have saved only the Nodes. Then the pods are unknown.
+        requests = sum_requests(map(node_and_requests, pods)) if pods else None
         return Fleet(
             nodes=tuple(summarize(node, label) for node in nodes),
             device_classes=device_classes_by_resource(items.get("DeviceClass", ())),
-            requests=sum_requests(map(node_and_requests, pods)) if pods else None,  # None: pods were not saved
+            requests=requests,
             read_at=_read_at(nodes),
         )
     except NodeError as e:

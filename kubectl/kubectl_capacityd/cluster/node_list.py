@@ -24,7 +24,7 @@ _NODE_PAGE = 250
 """Number of Nodes in one response. Larger pages are not faster, and a double page needs 26 MiB more memory."""
 _POD_PAGE = 500
 """Number of pods in one response. kubectl has the same limit."""
-_MAX_PAGE_BYTES = 64 << 20
+_MAX_PAGE_BYTES = 64 * 1024**2
 """Maximum size of a response: a page of Nodes of 256 KiB each. Most Nodes are much smaller."""
 _UNFINISHED_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 _API_MISSING_OR_DENIED = (403, 404, 405)
@@ -45,7 +45,8 @@ def read_fleet(access: ClusterAccess, label: str, selector: str, *, only_nodes: 
     query = {"limit": str(_NODE_PAGE)}
     if selector:
         query["labelSelector"] = selector
-    nodes = tuple(_read_list(client, "nodes", query, "NodeList", partial(summarize, label=label)))
+    parse_node = partial(summarize, label=label)
+    nodes = tuple(_read_list(client, "nodes", query, kind="NodeList", parse_item=parse_node))
     if only_nodes:
         return Fleet(nodes)
     return Fleet(nodes, device_classes=_device_classes(client), requests=_pod_requests(client))
@@ -55,9 +56,10 @@ def _pod_requests(client: Client) -> PodRequests | None:
     """What unfinished pods request; None if the user may not list pods."""
     query = {"limit": str(_POD_PAGE), "fieldSelector": _UNFINISHED_PODS}
     try:
-        return sum_requests(_read_list(client, "pods", query, "PodList", node_and_requests))
+        pods = _read_list(client, "pods", query, kind="PodList", parse_item=node_and_requests)
     except NodeForbidden:
         return None
+    return sum_requests(pods)
 
 
 def _device_classes(client: Client) -> Mapping[str, tuple[str, ...]]:
@@ -66,7 +68,7 @@ def _device_classes(client: Client) -> Mapping[str, tuple[str, ...]]:
     def parse(document: Any) -> Mapping[str, tuple[str, ...]]:
         items: list[JsonObject] = []
         if document:
-            items, _ = list_page(document, "DeviceClassList", parse_item=dict)
+            items, _next_token = list_page(document, "DeviceClassList", parse_item=dict)
         return device_classes_by_resource(items)
 
     call = Call("list", "deviceclasses")
@@ -84,7 +86,8 @@ def _read_list(
     while True:
         page_query = {**query, "continue": token} if token else query
         path = f"/api/v1/{resource}?{urlencode(page_query)}"
-        page, next_token = _with_retries(partial(client.request, Call("list", resource), path, parse))
+        request = partial(client.request, Call("list", resource), path, parse)
+        page, next_token = _with_retries(request)
         items += page
         if not next_token:
             return items

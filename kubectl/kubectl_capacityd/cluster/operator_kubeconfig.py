@@ -28,19 +28,26 @@ def load_operators(kubeconfig: str | None, context: str | None = None) -> Cluste
     """
     files = _read(kubeconfig)
     if context:
-        known = _names_in(files)
-        if context not in known:
-            among = f"must be one of {', '.join(known)}" if known else "there is none"
-            paths = " and ".join(files)
-            raise UsageError(printable(f'no context "{context}" (--context) in {paths}; {among}'))
+        _require_context(context, files)
     else:
-        context = next((file.current_context for file in files.values() if file.current_context), None)
+        current_contexts = [file.current_context for file in files.values() if file.current_context]
+        context = current_contexts[0] if current_contexts else None
     # If no file has a current context, or no file contains the context, the first file raises the error.
     first, *_ = files.values()
     chosen = next((file for file in files.values() if context in file.contexts), first)
     access = chosen.access(_PLUGIN_TIMEOUT, context)
-    access.proxy = access.proxy or proxy_from_environment(access.server)
+    if not access.proxy:
+        access.proxy = proxy_from_environment(access.server)
     return access
+
+
+def _require_context(context: str, files: dict[str, Kubeconfig]) -> None:
+    """Raises UsageError if no file contains the context."""
+    known = _names_in(files)
+    if context not in known:
+        choices = f"must be one of {', '.join(known)}" if known else "there is none"
+        paths = " and ".join(files)
+        raise UsageError(printable(f'no context "{context}" (--context) in {paths}; {choices}'))
 
 
 def context_names(kubeconfig: str | None) -> list[str]:
@@ -49,7 +56,11 @@ def context_names(kubeconfig: str | None) -> list[str]:
 
 
 def _names_in(files: dict[str, Kubeconfig]) -> list[str]:
-    return sorted({name for file in files.values() for name in file.contexts})
+    """The names of all contexts in the files, sorted."""
+    names: set[str] = set()
+    for file in files.values():
+        names.update(file.contexts)
+    return sorted(names)
 
 
 def _read(kubeconfig: str | None) -> dict[str, Kubeconfig]:
@@ -67,7 +78,10 @@ def _paths(kubeconfig: str | None) -> Sequence[str]:
     existing = [path for path in listed if not _is_missing(path)]
     if existing:
         return existing
-    places = f"{' and '.join(listed)} (KUBECONFIG)" if in_variable else f"{listed[0]}, and KUBECONFIG names no file"
+    if in_variable:
+        places = f"{' and '.join(in_variable)} (KUBECONFIG)"
+    else:
+        places = f"{listed[0]}, and KUBECONFIG names no file"
     raise CredentialsMissing(f"no kubeconfig found in {places}. Give its path with --kubeconfig")
 
 
@@ -78,5 +92,5 @@ def _is_missing(path: str) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return True
     except OSError:
-        pass
+        return False
     return False

@@ -35,14 +35,10 @@ def fleet(options: ClusterOptions) -> int:
     max_age = _max_age(options.max_age)
     selected = selected_fleet(options)
     _require_named(selected, options)
-    report = assess(
-        selected,
-        # None: the Nodes were read from the API server just now.
-        now=time.time() if selected.read_at is None else selected.read_at,
-        max_age=max_age,
-        node_names=options.node_names,
-        by_node=options.nodes or bool(options.node_names),
-    )
+    # The age of a saved list must not count as the age of its heartbeats.
+    now = time.time() if selected.read_at is None else selected.read_at
+    lists_each_node = options.nodes or bool(options.node_names)
+    report = assess(selected, now=now, max_age=max_age, node_names=options.node_names, by_node=lists_each_node)
     if options.textfile is not None:
         _write_metrics(options.textfile, report, options.context)
     if options.json:
@@ -67,9 +63,10 @@ def _max_age(text: str) -> float:
 def _require_named(selected: Fleet, options: ClusterOptions) -> None:
     """Raises CapacitydError if a Node that the options name does not exist or is not selected."""
     selected_names = {node.name for node in selected.nodes}
-    if missing := [name for name in options.node_names if name not in selected_names]:
-        among = f" among those that match -l {options.selector}" if options.selector else ""
-        raise CapacitydError(f'no Node "{missing[0]}"{among}')
+    among = f" among those that match -l {options.selector}" if options.selector else ""
+    for name in options.node_names:
+        if name not in selected_names:
+            raise CapacitydError(f'no Node "{name}"{among}')
 
 
 def _write_metrics(path: str, report: FleetReport, context: str | None) -> None:

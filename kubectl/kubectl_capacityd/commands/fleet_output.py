@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from capacityd.cli.output.terminal import listed, print_line, print_table
 from capacityd.model.text import duration_text, plural
@@ -14,6 +15,7 @@ _MAX_NAMES = 3
 """Number of Nodes to list for a group."""
 _CLUSTER = "(cluster)"
 """Text instead of a Node's name, for a finding about the cluster as a whole."""
+_READY_TEXTS = {True: "Ready", False: "NotReady", None: "Unknown"}
 _RESOURCE_HEADER = ("RESOURCE", "NODES", "USUAL", "CAPACITY", "ALLOCATABLE", "REQUESTED", "FREE", "WAITING")
 _NODE_HEADER = ("NODE", "STATUS", "RESOURCE", "CAPACITY", "ALLOCATABLE", "REQUESTED", "FREE")
 _FINDING_HEADER = ("", "REASON", "SINCE", "NOTREADY", "CORDONED", "NODES", "MESSAGE")
@@ -32,19 +34,22 @@ def print_fleet(report: FleetReport, *, no_requests_hint: str) -> None:
             print_line(f"requested and free are not known: {no_requests_hint}")
     if report.by_node:
         print_line()
-        print_table([row for node in report.by_node for row in _node_rows(node)], _NODE_HEADER)
+        node_rows = chain.from_iterable(map(_node_rows, report.by_node))
+        print_table(node_rows, _NODE_HEADER)
     if report.findings:
         print_line()
-        rows = [_group_row(group, report.as_of) for group in _groups(report.findings)]
-        print_table(rows, _FINDING_HEADER, signs=True)
+        group_rows = [_group_row(group, report.as_of) for group in _groups(report.findings)]
+        print_table(group_rows, _FINDING_HEADER, signs=True)
 
 
 def _headline(report: FleetReport) -> str:
     nodes = plural(report.nodes, "Node")
-    as_of = f" (as of {time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(report.as_of))} UTC)"
+    read_at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(report.as_of))
+    as_of = f" (as of {read_at} UTC)"
     if not report.resources and not report.findings:
         return f"{nodes}; capacityd publishes nothing{as_of}"
-    number = len({finding.node for finding in report.findings if finding.node is not None})
+    names = {finding.node for finding in report.findings if finding.node is not None}
+    number = len(names)
     if number == 0:
         attention = "none needs attention"
     elif number == 1:
@@ -91,7 +96,7 @@ def _number_text(number: int | None) -> str:
 
 def _status(node: NodeReport) -> str:
     """The column STATUS of kubectl get nodes, abbreviated."""
-    ready = {True: "Ready", False: "NotReady", None: "Unknown"}[node.ready]
+    ready = _READY_TEXTS[node.ready]
     return f"{ready},cordoned" if node.cordoned else ready
 
 
@@ -100,7 +105,13 @@ def _groups(findings: Sequence[Finding]) -> list[list[Finding]]:
     groups: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
         groups.setdefault((finding.reason, finding.shared_message), []).append(finding)
-    return sorted(groups.values(), key=lambda group: (rank(group[0].reason), group[0].reason, -len(group)))
+    return sorted(groups.values(), key=_group_order)
+
+
+def _group_order(group: Sequence[Finding]) -> tuple[int, str, int]:
+    """A key that sorts groups by severity, then by reason, then the largest first."""
+    reason = group[0].reason
+    return rank(reason), reason, -len(group)
 
 
 def _group_row(group: Sequence[Finding], now: float) -> tuple[str, ...]:
@@ -109,18 +120,19 @@ def _group_row(group: Sequence[Finding], now: float) -> tuple[str, ...]:
     now: in seconds since the epoch.
     """
     first = group[0]
+    sign = "~" if first.reason in SUSPICIONS else "!"
     names = sorted(finding.node for finding in group if finding.node is not None)
-    number_of_nodes = f" x{len(names)}" if len(names) > 1 else ""
-    not_ready = len([finding for finding in group if finding.ready is False])
-    cordoned = len([finding for finding in group if finding.cordoned])
+    reason = f"{first.reason} x{len(names)}" if len(names) > 1 else first.reason
     starts = [finding.since for finding in group if finding.since is not None]
-    return (
-        "~" if first.reason in SUSPICIONS else "!",
-        f"{first.reason}{number_of_nodes}",
-        duration_text(now - min(starts)) if starts else "",
-        str(not_ready or ""),
-        str(cordoned or ""),
-        listed(names, most=_MAX_NAMES) or _CLUSTER,
-        # The message of a single finding may say more than the shared message.
-        first.message if len(group) == 1 else first.shared_message,
-    )
+    since = duration_text(now - min(starts)) if starts else ""
+    not_ready = [finding for finding in group if finding.ready is False]
+    cordoned = [finding for finding in group if finding.cordoned]
+    nodes = listed(names, most=_MAX_NAMES) if names else _CLUSTER
+    # The message of a single finding may say more than the shared message.
+    message = first.message if len(group) == 1 else first.shared_message
+    return sign, reason, since, _count_text(not_ready), _count_text(cordoned), nodes, message
+
+
+def _count_text(findings: Sequence[Finding]) -> str:
+    """The number of findings; "" for none."""
+    return str(len(findings)) if findings else ""

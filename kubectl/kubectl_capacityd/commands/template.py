@@ -21,7 +21,7 @@ from capacityd.model.text import plural, printable
 from capacityd.schema.config import Config
 from capacityd.worker.selection import host_of, node_name_of
 from kubectl_capacityd.commands.source import group_label, selected_fleet
-from kubectl_capacityd.model import NodeSummary
+from kubectl_capacityd.model import NodeSummary, published_names
 from kubectl_capacityd.options import ClusterOptions
 from kubectl_capacityd.template.common import common
 from kubectl_capacityd.template.notations import NOTATIONS, document, problems
@@ -39,7 +39,8 @@ def template(options: ClusterOptions) -> int:
 
 def _require_one_source(options: ClusterOptions) -> None:
     """Raises UsageError for an option about a machine with --nodes, or an option about Nodes without --nodes."""
-    if options.nodes and (options.config or options.machine or options.node_name):
+    of_machine = (options.config, options.machine, options.node_name)
+    if options.nodes and any(of_machine):
         raise UsageError("--nodes reads the Nodes of a cluster: leave out --config, --machine and --node-name")
     of_nodes = (options.node_file, options.selector, options.by, options.context, options.kubeconfig)
     if not options.nodes and any(of_nodes):
@@ -82,14 +83,15 @@ def _of_nodes(options: ClusterOptions) -> int:
     exit_status = 0
     for label_value, members in _groups(options, nodes).items():
         group = common(members, options.resource_names)
-        label = "" if label_value is None else f"{options.by}={label_value}"
+        group_name = "" if label_value is None else f"{options.by}={label_value}"
+        prefix = f"{group_name}: " if group_name else ""
         for message in (*group.differences, *group.omissions):
-            print_message(f"{label}: {message}" if label else message)
+            print_message(f"{prefix}{message}")
         if group.omissions:
             exit_status = 4
         if group.quantities:
             on_nodes = f"on {plural(group.compared_nodes, 'Node')}"
-            where = f"{on_nodes} with {label}" if label else on_nodes
+            where = f"{on_nodes} with {group_name}" if group_name else on_nodes
             documents.append(_document(options, group.quantities, where=where, label_value=label_value))
     print("---\n".join(documents), end="")
     return exit_status
@@ -113,7 +115,7 @@ def _groups(options: ClusterOptions, nodes: Sequence[NodeSummary]) -> dict[str |
 
 def _require_published(nodes: Sequence[NodeSummary], names: Sequence[str]) -> None:
     """Raises UsageError for a resource that no Node publishes. Raises CapacitydError if nothing is published."""
-    published = {name for node in nodes for name in node.published}
+    published = published_names(nodes)
     for name in names:
         if name not in published:
             raise UsageError(f'none of these Nodes publishes "{name}"')
@@ -144,7 +146,8 @@ def _selected(config: Config, names: Sequence[str]) -> Config:
     for name in names:
         if name not in configured:
             raise UsageError(f'no resource "{name}" is configured; must be one of {", ".join(configured)}')
-    return replace(config, resources=tuple(resource for resource in config.resources if resource.name in names))
+    resources = tuple(resource for resource in config.resources if resource.name in names)
+    return replace(config, resources=resources)
 
 
 def _published(readings: Mapping[str, Reading], device_plugins: Collection[str]) -> tuple[dict[str, int], list[str]]:
@@ -175,15 +178,12 @@ def _document(options: ClusterOptions, quantities: Mapping[str, int], where: str
     errors = [f"{options.autoscaler}: {problem}" for problem in problems(notation, list(quantities))]
     if errors:
         raise UsageError("\n".join(errors))
-    text = document(
-        notation,
-        quantities,
-        overlay=_overlay_name(options.overlay_name, label_value),
-        label=group_label(options),
-        values=options.instance_types if label_value is None else (label_value,),
-    )
-    comments = (f"{options.autoscaler}: {notation.about}", f"the resources that capacityd publishes {where}")
-    return "".join([*(f"# {printable(comment)}\n" for comment in comments), text])
+    overlay = _overlay_name(options.overlay_name, label_value)
+    values = options.instance_types if label_value is None else (label_value,)
+    text = document(notation, quantities, overlay=overlay, label=group_label(options), values=values)
+    about = printable(f"{options.autoscaler}: {notation.about}")
+    origin = printable(f"the resources that capacityd publishes {where}")
+    return f"# {about}\n# {origin}\n{text}"
 
 
 def _overlay_name(name: str, label_value: str | None) -> str:

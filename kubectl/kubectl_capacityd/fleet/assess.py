@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -16,7 +16,7 @@ from kubectl_capacityd.fleet.findings import (
     overcommitments,
 )
 from kubectl_capacityd.fleet.norm import norm_of
-from kubectl_capacityd.model import Fleet, NodeSummary
+from kubectl_capacityd.model import Fleet, NodeSummary, published_names
 
 _ERRORS = tuple(reason.value for reason in (*Reason, *ConditionReason) if reason.value not in SUSPICIONS)
 _BY_SEVERITY = (*_ERRORS, *SUSPICIONS)
@@ -94,29 +94,29 @@ def assess(
         groups.setdefault(node.label_value, []).append(node)
     norms = {label_value: norm_of(label_value, nodes) for label_value, nodes in groups.items()}
     reported = [node for node in fleet.nodes if not node_names or node.name in node_names]
-    names = _published_names(reported)
+    names = published_names(reported)
     findings = [*clashes(fleet, names)]
     # If a DeviceClass also serves a resource, some of the requests do not use the Node's capacity.
-    may_overcommit = [name for name in _published_names(fleet.nodes) if name not in fleet.device_classes]
+    may_overcommit = [name for name in published_names(fleet.nodes) if name not in fleet.device_classes]
     for node in reported:
         of_node = [*findings_of_node(node, norms[node.label_value], now=now, max_age=max_age)]
         if fleet.requests is not None:
             of_node += overcommitments(node, fleet.requests, may_overcommit)
         findings += [replace(found, node=node.name, ready=node.ready, cordoned=node.cordoned) for found in of_node]
+    node_reports = None
+    if by_node:
+        node_reports = tuple(_node_report(fleet, node) for node in reported)
     return FleetReport(
         nodes=len(reported),
         resources=tuple(_summary(fleet, reported, name) for name in names),
         findings=tuple(sorted(findings, key=_severity)),
-        by_node=tuple(_node_report(fleet, node) for node in reported) if by_node else None,
+        by_node=node_reports,
         as_of=now,
     )
 
 
-def _published_names(nodes: Sequence[NodeSummary]) -> list[str]:
-    return sorted({name for node in nodes for name in node.published})
-
-
 def _severity(finding: Finding) -> tuple[int, str, str]:
+    """A key that sorts findings by severity, then by reason and Node."""
     return rank(finding.reason), finding.reason, finding.node or ""
 
 
@@ -129,15 +129,13 @@ def _summary(fleet: Fleet, nodes: Sequence[NodeSummary], name: str) -> ResourceS
     """The summary of a resource over those of the Nodes that publish it."""
     publishing = [node for node in nodes if name in node.published]
     of_nodes = [_node_resource(fleet, node, name) for node in publishing]
-    nodes_by_quantity = Counter(resource.capacity for resource in of_nodes)
-    # The most frequent quantity; if several are equally frequent, the largest of them.
-    usual = max(nodes_by_quantity, key=lambda quantity: (nodes_by_quantity[quantity], quantity))
+    capacities = [resource.capacity for resource in of_nodes]
     summary = ResourceSummary(
         name,
         nodes=len(publishing),
-        capacity=sum(resource.capacity for resource in of_nodes),
+        capacity=sum(capacities),
         allocatable=sum(resource.allocatable for resource in of_nodes),
-        usual=usual,
+        usual=max(statistics.multimode(capacities)),  # the largest of several equally frequent quantities
     )
     if fleet.requests is None:
         return summary

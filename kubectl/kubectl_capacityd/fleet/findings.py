@@ -91,12 +91,14 @@ def _of_outlier(node: NodeSummary, norm: Norm) -> Iterator[Finding]:
     """Yields a finding for each unusual quantity that no other writer has changed, and for an unusual configuration."""
     for name, usual in norm.quantities.items():
         quantity = node.capacity.get(name)
-        is_changed = name in node.published and node.published[name] != quantity
-        if quantity != usual.value and not is_changed:
+        is_changed_by_others = name in node.published and node.published[name] != quantity
+        if quantity != usual.value and not is_changed_by_others:
             others = f"{norm.others_have(usual)} {value_text(usual.value)}"
             yield _finding(Reason.QUANTITY_DIFFERS, f"{name} is {value_text(quantity)}, {others}")
     usual_configuration = norm.configuration
-    if usual_configuration and node.configuration and node.configuration != usual_configuration.value:
+    if usual_configuration is None or not node.configuration:
+        return
+    if node.configuration != usual_configuration.value:
         others = f"{norm.others_have(usual_configuration)} {usual_configuration.value}"
         yield _finding(Reason.CONFIGURATION_DIFFERS, f"configuration {node.configuration}, {others}")
 
@@ -125,10 +127,10 @@ def _finding(reason: Reason, message: str) -> Finding:
 
 def count_by_reason(findings: Iterable[Finding]) -> dict[str, int]:
     """Reason -> number of Nodes with this reason. The cluster as a whole counts as one Node."""
-    names: dict[str, set[str | None]] = {}
+    nodes_by_reason: dict[str, set[str | None]] = {}
     for finding in findings:
-        names.setdefault(finding.reason, set()).add(finding.node)
-    return {reason: len(names_of_nodes) for reason, names_of_nodes in names.items()}
+        nodes_by_reason.setdefault(finding.reason, set()).add(finding.node)
+    return {reason: len(nodes) for reason, nodes in nodes_by_reason.items()}
 
 
 def _of_condition(condition: Condition, since: float | None) -> Iterator[Finding]:
@@ -147,11 +149,11 @@ def _of_heartbeat(heartbeat: float | None, node: NodeSummary, now: float, max_ag
     age = now - heartbeat
     ahead = heartbeat - now
     if age > max_age and node.ready is False:  # the machine may be down, and capacityd with it
-        begin = "the Node is not ready, and capacityd has no heartbeat for"
+        beginning = "the Node is not ready, and capacityd has no heartbeat for"
         yield Finding(
             Reason.NOT_READY.value,
-            message=f"{begin} {duration_text(age)}",
-            shared_message=f"{begin} more than {duration_text(max_age)}",
+            message=f"{beginning} {duration_text(age)}",
+            shared_message=f"{beginning} more than {duration_text(max_age)}",
             since=node.ready_since,
         )
     elif age > max_age:
@@ -162,11 +164,11 @@ def _of_heartbeat(heartbeat: float | None, node: NodeSummary, now: float, max_ag
             since=heartbeat,
         )
     elif ahead > _MAX_CLOCK_SKEW:
-        question = "in the future: is the machine's clock right?"
+        end = "in the future: is the machine's clock right?"
         yield Finding(
             Reason.HEARTBEAT_AHEAD.value,
-            message=f"the heartbeat is {duration_text(ahead)} {question}",
-            shared_message=f"the heartbeat is {question}",
+            message=f"the heartbeat is {duration_text(ahead)} {end}",
+            shared_message=f"the heartbeat is {end}",
         )
 
 

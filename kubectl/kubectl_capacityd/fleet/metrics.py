@@ -16,18 +16,20 @@ def metrics_text(report: FleetReport, context: str | None) -> bytes:
     context: the value of the label `context` of each series, for a node_exporter that reads files of several clusters.
     None: the series have no such label.
     """
-    return exposition(gauges(report), {} if context is None else {"context": context})
+    labels = {} if context is None else {"context": context}
+    return exposition(gauges(report), labels)
 
 
 def gauges(report: FleetReport) -> list[Gauge]:
     """All metrics of a report."""
     free = {resource.name: resource.free for resource in report.resources}
     waiting = {resource.name: resource.waiting for resource in report.resources}
+    findings = {(reason,): float(count) for reason, count in _findings_by_reason(report).items()}
     return [
         Gauge(
             "capacityd_fleet_findings",
             "Nodes with this finding of `fleet`; 1 for `DeviceClass`",
-            {(reason,): float(count) for reason, count in _findings_by_reason(report).items()},
+            findings,
             labels=("reason",),
         ),
         Gauge("capacityd_fleet_timestamp_seconds", "when the Nodes were read", {(): report.as_of}),

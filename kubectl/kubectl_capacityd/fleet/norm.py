@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from kubectl_capacityd.model import NodeSummary
+from kubectl_capacityd.model import NodeSummary, published_names
 
 _USUAL_SHARE = Fraction(4, 5)
 """If this share of a group's Nodes has the same value, the value is usual, and the other Nodes are outliers."""
@@ -49,15 +49,16 @@ def norm_of(label_value: str | None, nodes: Sequence[NodeSummary]) -> Norm:
     # The quantities of a Node without capacityd mean nothing. findings.py reports that such a Node lacks the condition.
     compared = [node for node in nodes if node.has_capacityd]
     quantities = {}
-    for name in sorted({name for node in compared for name in node.published}):
+    for name in published_names(compared):
         usual_quantity = _usual([node.capacity.get(name) for node in compared])
         if usual_quantity is not None:
             quantities[name] = usual_quantity
+    configurations = [node.configuration for node in compared if node.configuration]
     return Norm(
         nodes_text=f"Nodes of {label_value}" if label_value else "Nodes",
         has_condition=any(node.condition for node in nodes),
         quantities=quantities,
-        configuration=_usual([node.configuration for node in compared if node.configuration]),
+        configuration=_usual(configurations),
     )
 
 
@@ -66,5 +67,7 @@ def _usual(values: Sequence[object]) -> Usual | None:
     if not values:
         return None
     value, nodes = Counter(values).most_common(1)[0]
-    is_usual = nodes >= len(values) * _USUAL_SHARE
-    return Usual(value, nodes=nodes, total=len(values)) if is_usual else None
+    total = len(values)
+    if nodes < total * _USUAL_SHARE:
+        return None
+    return Usual(value, nodes=nodes, total=total)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from capacityd.cli.output.terminal import listed
 from capacityd.model.text import plural
-from kubectl_capacityd.model import NodeSummary
+from kubectl_capacityd.model import NodeSummary, published_names
 
 _MAX_NAMES = 5
 """Number of Nodes to list in a warning."""
@@ -40,7 +40,7 @@ def common(nodes: Sequence[NodeSummary], resource_names: Collection[str]) -> Com
     if without_capacityd:
         number = plural(len(without_capacityd), "Node")
         differences.append(f"{number} without capacityd: {listed(without_capacityd, most=_MAX_NAMES)}")
-    for name in sorted({name for node in compared for name in node.published}):
+    for name in published_names(compared):
         if resource_names and name not in resource_names:
             continue
         lacking = [node.name for node in compared if name not in node.published]
@@ -49,7 +49,8 @@ def common(nodes: Sequence[NodeSummary], resource_names: Collection[str]) -> Com
             omissions.append(f"{name} is left out: {of_nodes} do not publish it: {listed(lacking, most=_MAX_NAMES)}")
             continue
         quantities[name] = min(node.published[name] for node in compared)
-        if difference := _difference(compared, name):
+        difference = _difference(compared, name)
+        if difference:
             differences.append(difference)
     for node in nodes:
         if node.annotation_error:

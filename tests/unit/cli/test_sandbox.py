@@ -8,7 +8,7 @@ import pytest
 
 from capacityd.cli import run
 from capacityd.cli.options import Options
-from capacityd.cli.sandbox import _probe_arguments, unit_settings
+from capacityd.cli.sandbox import _bind_setting, _probe_arguments, unit_settings
 from capacityd.model.options import Selection
 
 UNIT = """\
@@ -48,11 +48,14 @@ def test_the_sandbox_settings_of_the_unit_are_read() -> None:
 
 def test_the_options_are_passed_to_the_probe_in_the_sandbox() -> None:
     selection = Selection(config="/srv/a: b.toml", node_name="n1")
-    assert _probe_arguments(Options("probe", selection, json=True, explain=True)) == (
-        ["probe", "--explain", "--json", "--node-name=n1", "--config=/srv/a: b.toml"],
-        [r"BindReadOnlyPaths=-/srv/a\:\ b.toml"],
-    )
-    assert _probe_arguments(Options("probe", Selection())) == (["probe"], [])
+    options = Options("probe", selection, json=True, explain=True)
+    expected = ["probe", "--explain", "--json", "--node-name=n1", "--config=/srv/a: b.toml"]
+    assert _probe_arguments(options) == expected
+    assert _probe_arguments(Options("probe", Selection())) == ["probe"]
+
+
+def test_the_path_of_the_configuration_is_escaped_in_the_setting() -> None:
+    assert _bind_setting("/srv/a: b.toml") == r"BindReadOnlyPaths=-/srv/a\:\ b.toml"
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,8 @@ def _check(loaded: Loaded, options: Options) -> int:
     if errors:
         return 2
     resources = plural(len(loaded.config.resources), "resource")
-    print(f"no errors: {resources} from {plural(len(loaded.files), 'file')}")
+    files = plural(len(loaded.files), "file")
+    print(f"no errors: {resources} from {files}")
     for line in _folders(loaded):
         print(printable(line))
     return 0
@@ -85,13 +86,14 @@ def _folders(loaded: Loaded) -> Iterator[str]:
 
 
 def show(loaded: Loaded) -> str:
-    """The merged configuration as TOML, with the hash and the file of each value in comments."""
+    """The merged configuration as TOML. Comments contain the hash, and the file that sets each value."""
     lines = []
     for table, origins in loaded.origins.items():
         if origins and table != "resources":
             lines += ["", f"[{table}]"]
             for key, origin in origins.items():
-                lines.append(f"{_pair(key, origin.content[key])}  # {printable(origin.file)}")
+                pair = _pair(key, origin.content[key])
+                lines.append(f"{pair}  # {printable(origin.file)}")
     for name, origin in loaded.origins["resources"].items():
         lines += ["", f"[resources.{toml_key(name)}]  # {printable(origin.file)}"]
         lines += [_pair(key, value) for key, value in origin.content[name].items()]
@@ -102,15 +104,17 @@ def show(loaded: Loaded) -> str:
 
 
 def show_json(loaded: Loaded) -> dict[str, object]:
-    """The merged configuration as a JSON object: files, hash, each table with its values, and origins (table.key ->
-    file)."""
-    values: dict[str, dict[str, object]] = {"resources": {}}
-    files: dict[str, str] = {}
+    """The merged configuration as a JSON object with its files, its hash and its tables.
+
+    The member "origins" contains the file that sets each value: TABLE.KEY -> file.
+    """
+    tables: dict[str, dict[str, object]] = {"resources": {}}
+    file_of_key: dict[str, str] = {}
     for table, origins in loaded.origins.items():
         for key, origin in origins.items():
-            values.setdefault(table, {})[key] = origin.content[key]
-            files[f"{table}.{toml_key(key)}"] = origin.file
-    return {"files": list(loaded.files), "hash": loaded.config.digest, **values, "origins": files}
+            tables.setdefault(table, {})[key] = origin.content[key]
+            file_of_key[f"{table}.{toml_key(key)}"] = origin.file
+    return {"files": list(loaded.files), "hash": loaded.config.digest, **tables, "origins": file_of_key}
 
 
 def _pair(key: str, value: object) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from capacityd.cli.inventory.devices import DeviceEntry, DeviceListing, listing_of
 from capacityd.cli.inventory.found import find_all
 from capacityd.cli.inventory.starter import starter_configuration
@@ -26,25 +28,21 @@ def devices(options: Options) -> int:
     if options.toml:
         print(starter_configuration(host.hostname(), listings), end="")
     elif options.json:
-        print_json(
-            {
-                "devices": [_as_dict(listing, entry) for listing in listings for entry in listing.entries],
-                "not_listed": {listing.detector.name: listing.error for listing in listings if listing.error},
-            }
-        )
+        print_json(_as_dict(listings))
     else:
         for listing in listings:
             print_devices(listing)
     incomplete = [listing for listing in listings if listing.flaws]
     for listing in incomplete:
-        flaws = listed(listing.flaws, most=1)  # only one of perhaps many flaws, and the number of others
+        flaws = listed(listing.flaws, most=1)  # the first flaw, and the number of other flaws
         print_message(f"{listing.detector.name}: not everything could be listed: {flaws}")
     return 4 if incomplete else 0
 
 
 def _detectors(name: str | None) -> list[DeviceDetector]:
     """The detector with this name. Without a name, all detectors that are shown by default."""
-    detectors = [detector for detector in map(load_detector, detector_names()) if isinstance(detector, DeviceDetector)]
+    all_detectors = map(load_detector, detector_names())
+    detectors = [detector for detector in all_detectors if isinstance(detector, DeviceDetector)]
     if name is None:
         return [detector for detector in detectors if detector.shown_by_default]
     by_name = {detector.name: detector for detector in detectors}
@@ -55,10 +53,22 @@ def _detectors(name: str | None) -> list[DeviceDetector]:
     raise UsageError(f'unknown detector "{name}"; must be one of {", ".join(by_name)}')
 
 
-def _as_dict(listing: DeviceListing, entry: DeviceEntry) -> dict[str, object]:
+def _as_dict(listings: Sequence[DeviceListing]) -> dict[str, object]:
+    """The devices for JSON output, and why devices may be missing."""
+    found: list[dict[str, object]] = []
+    errors: dict[str, str] = {}
+    for listing in listings:
+        detector = listing.detector.name
+        found += [_entry_as_dict(detector, entry) for entry in listing.entries]
+        if listing.error:
+            errors[detector] = listing.error
+    return {"devices": found, "not_listed": errors}
+
+
+def _entry_as_dict(detector: str, entry: DeviceEntry) -> dict[str, object]:
     device = entry.device
     return {
-        "detector": listing.detector.name,
+        "detector": detector,
         "device": device.name,
         "path": device.path,
         "vendor": device.vendor,

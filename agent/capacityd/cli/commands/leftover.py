@@ -32,7 +32,7 @@ def leftover(options: Options) -> int:
     node = node_of(options.selection, config, LiveHost())
     line = text_within(_TIMEOUT, partial(_line, node))
     if line is None:
-        line = _unread(f"the API server did not answer within {_TIMEOUT:g} s")
+        line = _unread_line(f"the API server did not answer within {_TIMEOUT:g} s")
     if line:
         print_line(line)
     return 0
@@ -45,12 +45,14 @@ def _line(node: Node) -> str:
     except CredentialsMissing:  # this machine is no Node
         return ""
     except NodeError as e:
-        return _unread(str(e))
+        return _unread_line(str(e))
     kept = _kept(state)
-    return f"capacityd: Node {state.name} keeps {kept}; to remove them: {_HOW_TO_REMOVE}" if kept else ""
+    if not kept:
+        return ""
+    return f"capacityd: Node {state.name} keeps {kept}; to remove them: {_HOW_TO_REMOVE}"
 
 
-def _unread(why: str) -> str:
+def _unread_line(why: str) -> str:
     return f"capacityd: the Node may keep what capacityd has published ({why}); to remove it: {_HOW_TO_REMOVE}"
 
 

@@ -28,12 +28,13 @@ def probe(options: Options) -> int:
     expected = config.expectations()
     below_expect = {name for name, reading in readings.items() if is_below(reading, expected.get(name))}
     unknown = {name for name, reading in readings.items() if isinstance(reading, Unknown)}
+    not_as_expected = below_expect | unknown
     if options.json:
         resources = []
         for name, reading in readings.items():
-            of_expect = {"expect": expected.get(name), "below_expect": name in below_expect}
-            resources.append(reading_as_dict(name, reading) | of_expect)
-            if name in below_expect | unknown:
+            expectation = {"expect": expected.get(name), "below_expect": name in below_expect}
+            resources.append(reading_as_dict(name, reading) | expectation)
+            if name in not_as_expected:
                 print_message(f"{name}: {reading_text(reading)}: {reason_text(reading, expected.get(name))}")
         print_json({"resources": resources})
     elif options.explain:
@@ -45,7 +46,7 @@ def probe(options: Options) -> int:
             for name, reading in readings.items()
         ]
         print_table(rows, ("RESOURCE", "QUANTITY", "REASON"))
-    return 4 if below_expect or unknown else 0
+    return 4 if not_as_expected else 0
 
 
 def _node_name(selection: Selection, config: Config, host: Host) -> str | None:

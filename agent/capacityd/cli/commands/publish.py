@@ -53,7 +53,7 @@ def withdraw(options: Options) -> int:
     config = load(options.selection.config).config  # withdraw works with errors in the configuration
     withdrawal = Pass(
         node_of(options.selection, config, host),
-        read_machine=lambda _name: {},
+        read_machine=lambda _node_name: {},  # a withdrawal needs no readings
         inputs_of=lambda _readings: Inputs(now=time.time(), is_withdrawal=True),
         device_plugins=partial(device_plugin_names, host),
         writes=writes,
@@ -98,7 +98,7 @@ def _publish(options: Options, *, writes: bool) -> int:
     plan to the Node."""
     host = host_of(options.selection)
     config = config_of(options.selection)
-    if config.settings.observe and writes:
+    if writes and config.settings.observe:
         raise UsageError("[kubernetes] observe = true forbids writes; `capacityd plan` shows the changes")
     refuse_combinations(options, writes=writes)
     if writes:
@@ -168,4 +168,5 @@ def _exit_status(plan: Plan, options: Options) -> int:
     if options.json or options.patch:
         for trouble in troubles:
             print_message(trouble.summary)
-    return 4 if any(trouble.reason is not ConditionReason.BELOW_EXPECTED for trouble in troubles) else 0
+    is_incomplete = any(trouble.reason is not ConditionReason.BELOW_EXPECTED for trouble in troubles)
+    return 4 if is_incomplete else 0

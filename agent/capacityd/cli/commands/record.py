@@ -51,7 +51,8 @@ def record(options: Options) -> int:
         recording = without_identifiers(recording, [machine_id(host)])
     size = _write(options.file, recording)
     for error, paths in sorted(unreadable.items()):
-        hint = "; root may read them" if error == "EACCES" and os.geteuid() != 0 else ""
+        root_may_read = error == "EACCES" and os.geteuid() != 0
+        hint = "; root may read them" if root_may_read else ""
         print_message(f"could not be read ({error}{hint}): {listed(paths, most=_MAX_PATHS)}")
     if options.file != "-":
         _report(options.file, recording, size)
@@ -61,8 +62,9 @@ def record(options: Options) -> int:
 def _report(file: str, recording: Recording, size: int) -> None:
     """Prints what the file contains. size: in bytes."""
     private = "" if "redacted" in recording else "; it contains serial numbers, addresses and names"
-    counts = f"{len(recording.get('files', {}))} files, {_number_of_devices(recording)} devices"
-    print_message(f"{file}: {counts}, {size} bytes{private}")
+    files = len(recording.get("files", {}))
+    devices = _number_of_devices(recording)
+    print_message(f"{file}: {files} files, {devices} devices, {size} bytes{private}")
 
 
 def _number_of_devices(recording: Recording) -> int:

@@ -39,7 +39,7 @@ def _require_writable(directory: str) -> None:
     """Creates the runtime directory if it is missing. Raises CapacitydError if this process may not write to it."""
     try:
         os.makedirs(directory, mode=0o755, exist_ok=True)
-        if os.access(directory, os.W_OK):  # also on a full file system: the service continues without its files
+        if os.access(directory, os.W_OK):  # True even on a full file system, where the service runs without its files
             return
         code = write_error(directory) or errno.EACCES
     except OSError as e:

@@ -46,7 +46,8 @@ def status(options: Options) -> int:
 
 
 def _report(directory: str, now: float, current_uptime: float, unit: UnitState | None) -> StatusReport:
-    """The report. directory: the runtime directory. now: in seconds since the epoch."""
+    """The report. directory: the runtime directory. now: in seconds since the epoch. current_uptime: the machine's uptime
+    in seconds. unit: the state of the service's unit; None if there is no unit."""
     service = runtime_files.running(directory)
     last_pass = PassStatus()
     problems: list[StatusProblem] = []
@@ -58,7 +59,8 @@ def _report(directory: str, now: float, current_uptime: float, unit: UnitState |
         problems.append(StatusProblem("the service does not run, so nothing updates the Node", start_advice(unit)))
         last_pass = replace(last_pass, waits=())  # no pass ends the waits
     else:
-        if stale_because := _stale_because(directory, service, current_uptime):
+        stale_because = _why_stale(directory, service, current_uptime)
+        if stale_because:
             problems.append(StatusProblem(stale_because, _STALE_ADVICE))
         problems += service_problems(service, last_pass, now)
         next_pass_uptime = current_uptime + (service.next_reconcile - now)
@@ -77,11 +79,12 @@ def _report(directory: str, now: float, current_uptime: float, unit: UnitState |
     )
 
 
-def _stale_because(directory: str, service: ServiceStatus, uptime: float) -> str:
+def _why_stale(directory: str, service: ServiceStatus, uptime: float) -> str:
     """Why the service's files may be older than its state; "" if they are up to date."""
     if error := runtime_files.why_unwritable(directory):
         return f"{directory} is not writable: {error}; the information below is stale"
-    if service is not NO_STATUS and uptime > service.overdue_at_uptime:  # the service has written a status
+    has_written_status = service is not NO_STATUS
+    if has_written_status and uptime > service.overdue_at_uptime:
         return "the next reconcile pass is overdue; the service may be stuck"
     return ""
 

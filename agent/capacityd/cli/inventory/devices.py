@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import chain
 
 from capacityd.cli.inventory.found import FoundDevice, FoundDevices
 from capacityd.cli.inventory.selectors import DeviceIndex, TomlSelector, kind_selector, unique_selector
@@ -48,12 +49,13 @@ def listing_of(detector: DeviceDetector, found: FoundDevices) -> DeviceListing:
     for device in devices:
         entry = DeviceEntry(device, unique_selector(index, device), kind_selector(index, device))
         # A device whose kind has no TOML forms its own group.
-        entries_by_kind.setdefault(entry.kind_selector.toml or device.path, []).append(entry)
-    entries = tuple(entry for group in entries_by_kind.values() for entry in group)
-    return DeviceListing(detector, entries, error=found.error)
+        kind = entry.kind_selector.toml or device.path
+        entries_by_kind.setdefault(kind, []).append(entry)
+    entries = chain.from_iterable(entries_by_kind.values())
+    return DeviceListing(detector, tuple(entries), error=found.error)
 
 
 def _natural_order(device: FoundDevice) -> list[str | int]:
     """A key that sorts 1-2 before 1-10."""
     parts = re.split("([0-9]+)", device.name)  # texts at even indexes, numbers at odd ones
-    return [int(part) if index % 2 else part for index, part in enumerate(parts)]
+    return [part if index % 2 == 0 else int(part) for index, part in enumerate(parts)]

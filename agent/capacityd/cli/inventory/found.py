@@ -1,4 +1,4 @@
-"""Reads the devices of detectors, each detector in a child process. So a read that hangs affects only its detector."""
+"""Reads the devices of each detector in a child process. So a read that hangs affects only one detector."""
 
 from __future__ import annotations
 
@@ -87,7 +87,9 @@ def find_all(host: Host, detectors: Sequence[DeviceDetector]) -> dict[str, Found
             for child in wait_for_any(running):
                 del running[child.pipe]
                 result = child.finish(FoundDevices | Unknown)
-                found[child.resource.detector] = _not_found(result) if isinstance(result, Unknown) else result
+                if isinstance(result, Unknown):
+                    result = _not_found(result)
+                found[child.resource.detector] = result
     finally:
         for child in running.values():
             child.kill()
@@ -125,10 +127,12 @@ def _read_device(host: Host, detector: DeviceDetector, device: Device) -> FoundD
         else:
             values[key] = value
     uncertain_because = device.uncertain_because
-    # A device that disappears while it is read looks as if it lacked keys.
-    if lacking and (gone := _why_gone(host, device)):
-        uncertain_because = gone
-        unread |= dict.fromkeys(lacking, gone)
+    if lacking:
+        # A device that disappears while it is read looks as if it lacked keys.
+        gone_because = _why_gone(host, device)
+        if gone_because:
+            uncertain_because = gone_because
+            unread |= dict.fromkeys(lacking, gone_because)
     vendor, model = _names(host, detector, device, values)
     return FoundDevice(
         name=device.name,
@@ -144,9 +148,10 @@ def _read_device(host: Host, detector: DeviceDetector, device: Device) -> FoundD
 def _why_gone(host: Host, device: Device) -> str:
     """Why the device can't be read: it has disappeared, or its link is dangling. "" if it exists."""
     try:
-        return "" if resolve_link(host, device.path) else "it disappeared while it was read"
+        exists = resolve_link(host, device.path)
     except HostError as e:
         return str(e)
+    return "" if exists else "it disappeared while it was read"
 
 
 def _names(host: Host, detector: DeviceDetector, device: Device, values: Mapping[str, Value]) -> tuple[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -45,7 +44,7 @@ class TomlSelector:
 
 
 class DeviceIndex:
-    """Finds the devices that a table matches, so that selectors for 10,000 devices are found in linear time.
+    """Finds the devices that a table matches. An index by value keeps the time linear, even for 10,000 devices.
 
     complete: whether devices contains all devices of the machine.
     """
@@ -55,10 +54,11 @@ class DeviceIndex:
         self.default_tests = key_matchers(detector, {})
         self._complete = complete
         self._devices = devices
-        # Key and TOML value, in lower case because keys may ignore case -> the devices that match.
+        # Result of _index_key() -> the devices that match.
         self._matching: dict[tuple[str, str], list[FoundDevice]] = {}
         self._unread: dict[str, list[FoundDevice]] = {}  # key -> devices whose value could not be read
-        self._selectors: dict[tuple[tuple[str, TomlValue], ...], TomlSelector] = {}  # the results of select()
+        # Items of a table -> the result of select().
+        self._selectors: dict[tuple[tuple[str, TomlValue], ...], TomlSelector] = {}
         for device in devices:
             for key in {*detector.identifying_keys, *detector.model_keys, *detector.defaults}:
                 if key in device.unread:
@@ -66,7 +66,7 @@ class DeviceIndex:
                     continue
                 toml = toml_of(detector, device, key)
                 if toml is not None:
-                    self._matching.setdefault((key, str(toml).lower()), []).append(device)
+                    self._matching.setdefault(_index_key(key, toml), []).append(device)
 
     def select(self, table: Mapping[str, TomlValue]) -> TomlSelector:
         """The selector with this table, which contains only keys of the model, identifying keys, and default keys."""
@@ -83,11 +83,16 @@ class DeviceIndex:
         """The devices that match, or may match, the rarest value in the table."""
         candidates = self._devices
         for key, toml in table.items():
-            matching = self._matching.get((key, str(toml).lower()), [])
+            matching = self._matching.get(_index_key(key, toml), [])
             unread = self._unread.get(key, [])
             if len(matching) + len(unread) < len(candidates):
                 candidates = [*matching, *unread] if unread else matching
         return candidates
+
+
+def _index_key(key: str, toml: TomlValue) -> tuple[str, str]:
+    """A key and its TOML value, in lower case because the key may ignore case."""
+    return key, str(toml).lower()
 
 
 def unique_selector(index: DeviceIndex, device: FoundDevice) -> TomlSelector:
@@ -110,7 +115,8 @@ def unique_selector(index: DeviceIndex, device: FoundDevice) -> TomlSelector:
     selector = index.select(table | non_default)
     if selector.count is None or selector.count == 1:
         return selector
-    return TomlSelector("", reason=f"{selector.count} devices have the same {' and '.join(detector.identifying_keys)}")
+    keys = " and ".join(detector.identifying_keys)
+    return TomlSelector("", reason=f"{selector.count} devices have the same {keys}")
 
 
 def kind_selector(index: DeviceIndex, device: FoundDevice) -> TomlSelector:
@@ -162,9 +168,11 @@ def exact_match(kind: Kind, value: Value) -> TomlValue:
     # As few brackets as possible: "|" and others get brackets only if the key rejects them without brackets.
     for characters in (GLOB_CHARACTERS, _ONLY_IN_BRACKETS):
         text = "".join(f"[{char}]" if char in characters else char for char in value)
-        with suppress(ValueError):  # the key does not accept the text
+        try:
             matchers = kind.parse(text)
-            return text if any(matcher.matches(value) for matcher in matchers) else None
+        except ValueError:  # the key does not accept the text
+            continue
+        return text if any(matcher.matches(value) for matcher in matchers) else None
     return None
 
 
@@ -176,7 +184,8 @@ def _why_unmatchable(index: DeviceIndex, device: FoundDevice) -> str:
         key = default.key
         if key in device.unread:
             return f"{key}: {device.unread[key]}"
-        if not default.matches(device.get(key)) and toml_of(index.detector, device, key) is None:
+        is_excluded = not default.matches(device.get(key))
+        if is_excluded and toml_of(index.detector, device, key) is None:
             return f"it has no {key}, and the default is {key} = {toml_value(index.detector.defaults[key])}"
     return ""
 

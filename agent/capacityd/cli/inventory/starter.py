@@ -82,12 +82,11 @@ def _resource(listing: DeviceListing, first: DeviceEntry, used_names: set[str]) 
     """
     detector = listing.detector
     # Each resource tests these flags, because they may exclude one device of a kind, such as the system's disk.
-    flags = {
-        key: value for key, value in detector.suggested_only_if.items() if isinstance(detector.keys[key].kind, Flag)
-    }
+    flag_names = [key for key in detector.suggested_only_if if isinstance(detector.keys[key].kind, Flag)]
+    flags = {name: detector.suggested_only_if[name] for name in flag_names}
     table = {**first.kind_selector.table, **flags}
     counted, unknown_because = _counted(listing, table)
-    devices = counted or [first.device]
+    devices = counted or [first.device]  # no device counts if a value of each is unknown
     name = _resource_name(detector, devices[0], used_names)
     used_names.add(name)
     lines = [
@@ -113,8 +112,8 @@ def _counted(listing: DeviceListing, table: Mapping[str, object]) -> tuple[list[
         result = match_tests(tests, entry.device)
         if result.matches:
             counted.append(entry.device)
-        elif result.matches is None:
-            unknown_because = unknown_because or f"{entry.device.name}: {result.reason}"
+        elif result.matches is None and not unknown_because:
+            unknown_because = f"{entry.device.name}: {result.reason}"
     return counted, unknown_because
 
 
@@ -127,8 +126,9 @@ def _measure_comments(detector: DeviceDetector, devices: Sequence[FoundDevice]) 
             continue
         used_dimensions.add(measure.dimension)
         unit, base_units = _UNITS[measure.dimension]
-        total = sum(value for value in values if isinstance(value, int)) // base_units
-        if total:  # a quantity of less than one unit is useless
+        total_in_base_units = sum(value for value in values if isinstance(value, int))
+        total = total_in_base_units // base_units
+        if total > 0:  # a quantity of less than one unit is useless
             yield f'# measure = "{key}"  # instead of a count; then expect = {total}'
             if unit:
                 yield f'# unit = "{unit}"'

@@ -35,7 +35,8 @@ def print_devices(listing: DeviceListing) -> None:
         return
     columns = [key for key in detector.keys if _has_column(detector, key, entries)]
     has_flags = any(_flags(detector, entry.device) for entry in entries)
-    header = [detector.name, *columns, *(["is"] if has_flags else []), "name"]
+    flag_columns = ["is"] if has_flags else []
+    header = [detector.name, *columns, *flag_columns, "name"]
     rows = []
     for entry in entries:
         device = entry.device
@@ -98,7 +99,9 @@ def _value_text(kind: Kind, value: Value) -> str:
         return "-"
     if isinstance(kind, Amount) and isinstance(value, int):
         return readable(value, kind.dimension)
-    return ",".join(value) if isinstance(value, tuple) else str(value)
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return str(value)
 
 
 def _unread(entries: Sequence[DeviceEntry]) -> dict[str, str]:
@@ -115,7 +118,8 @@ def _print_selectors(entries: Sequence[DeviceEntry]) -> None:
     lines = list(_selector_lines(entries))
     longest = max(len(toml) for toml, _ in lines)
     for toml, comment in lines:
-        print_line(f"{toml:<{longest}}  # {comment}" if toml else f"# {comment}")
+        line = f"{toml:<{longest}}  # {comment}" if toml else f"# {comment}"
+        print_line(line)
 
 
 def _selector_lines(entries: Sequence[DeviceEntry]) -> Iterator[tuple[str, str]]:
@@ -124,7 +128,8 @@ def _selector_lines(entries: Sequence[DeviceEntry]) -> Iterator[tuple[str, str]]
     printed_kinds: set[str] = set()
     for entry in entries:
         kind = entry.kind_selector
-        if kind.count is not None and kind.count > 1 and kind.toml not in printed_kinds:
+        has_several_devices = kind.count is not None and kind.count > 1
+        if has_several_devices and kind.toml not in printed_kinds:
             printed_kinds.add(kind.toml)
             title_after_comma = f", {entry.device.title}" if entry.device.title else ""
             yield kind.toml, f"all {kind.count}{title_after_comma}"

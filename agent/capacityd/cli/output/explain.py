@@ -45,12 +45,14 @@ def print_explanation(resource: Resource, reading: Reading) -> None:
 def _details(resource: Resource, reading: Reading) -> Iterator[tuple[str, str]]:
     """Yields label and text of the lines above the devices."""
     for key, hint in hints(resource):  # probable mistakes in the configuration
-        yield "hint", f"{key}: {hint}" if key else hint
+        text = f"{key}: {hint}" if key else hint
+        yield "hint", text
     explanation = reading.explanation
     if explanation is None:
         # The reason says everything, except what to do about a detector that hangs.
         if isinstance(reading, Unknown) and reading.cause in _HANGING_CAUSES:
-            yield "advice", _SLOW_PROGRAM_ADVICE if resource.detector == "exec" else _HANGING_ADVICE
+            hanging_advice = _SLOW_PROGRAM_ADVICE if resource.detector == "exec" else _HANGING_ADVICE
+            yield "advice", hanging_advice
         return
     if explanation.detail:
         yield "detail", explanation.detail
@@ -81,8 +83,10 @@ def _counted(resource: Resource, reading: Reading) -> list[tuple[str, str]]:
 
 def _undetermined(reading: Reading) -> list[tuple[str, str]]:
     """Name of each device that may or may not count, and why this is not known."""
+    if reading.explanation is None:
+        return []
     undetermined = []
-    for device in reading.explanation.undetermined if reading.explanation else ():
+    for device in reading.explanation.undetermined:
         reason = f"{device.reason}; {device.detail}" if device.detail else device.reason
         undetermined.append((device.device, reason))
     return undetermined

@@ -37,11 +37,13 @@ def print_patch(plan: Plan) -> None:
 
 def plan_as_dict(plan: Plan) -> dict[str, object]:
     """The plan for JSON output. The patch is None if there is nothing to write."""
-    return plan.as_dict() | {"patch": patch_document(plan.patch) if plan.patch else None}
+    patch = None if plan.patch is None else patch_document(plan.patch)
+    return plan.as_dict() | {"patch": patch}
 
 
 def _row(change: Change, units: Mapping[str, str]) -> tuple[str, ...]:
     """The row for a change, with the columns of _HEADER. units: resource name -> unit of its numbers."""
+    stored = "" if change.stored.capacity is None else change.stored.capacity
     desired = "" if change.desired is None else str(change.desired)
     unit = "" if change.key.is_label else units.get(change.key.name, "")
     reason = change.reason
@@ -49,7 +51,7 @@ def _row(change: Change, units: Mapping[str, str]) -> tuple[str, ...]:
         reason = f"refused: {reason}"
     elif change.action is Action.DENY:
         reason = f"denied: {reason}"
-    return _sign(change), str(change.key), change.stored.capacity or "", desired, unit, reason
+    return _sign(change), str(change.key), stored, desired, unit, reason
 
 
 def _sign(change: Change) -> str:

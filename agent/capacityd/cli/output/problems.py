@@ -16,9 +16,10 @@ from capacityd.worker.pass_state import PassStatus
 
 _NOT_EXECUTED = 200
 """The lowest of systemd's exit statuses for a program that it could not execute (systemd.exec(5))."""
-# {} is a command of systemctl, such as start.
 _START_ADVICE = "start it: `systemctl {} capacityd`; see why it stopped: `journalctl -u capacityd`"
-_SLOW = 30.0  # seconds after which a worker's activity is a problem
+"""For str.format(), with a command of systemctl, such as start."""
+_SLOW = 30.0
+"""Seconds after which a worker's activity is a problem."""
 _ACTIVITIES = {
     Activity.CHECK: ("the check of the configuration", "the file system"),
     Activity.PROBE: ("the reconcile pass", "a detector; hardware or a program may not respond"),
@@ -86,16 +87,17 @@ def node_problems(last_pass: PassStatus) -> Iterator[StatusProblem]:
 
 def resource_problems(last_pass: PassStatus, last_service: ServiceStatus) -> Iterator[StatusProblem]:
     """Yields a problem for each resource that is unknown or has another problem."""
-    # While the previous configuration is active, the listed errors are errors of the rejected configuration.
-    lists_active_errors = bool(last_service.configuration_errors) and not last_service.previous_active
+    # configuration_problems() lists the errors of the newest configuration. The readings have another configuration while
+    # the previous one is active.
+    errors_are_listed = bool(last_service.configuration_errors) and not last_service.previous_active
     for name, reading in last_pass.readings.items():
         if not isinstance(reading, Unknown):
             continue
-        is_configuration_error = reading.cause is Cause.CONFIGURATION
-        is_listed = is_configuration_error and lists_active_errors  # by configuration_problems()
-        if not is_listed:
-            advice = "" if is_configuration_error else _EXPLAIN
-            yield StatusProblem(f"{name}: unknown: {reading.reason}", advice)
+        message = f"{name}: unknown: {reading.reason}"
+        if reading.cause is not Cause.CONFIGURATION:
+            yield StatusProblem(message, _EXPLAIN)
+        elif not errors_are_listed:
+            yield StatusProblem(message)
     for trouble in last_pass.troubles:
         if trouble.key is not None and trouble.reason is not ConditionReason.UNKNOWN:
             yield StatusProblem(trouble.summary, _ADVICE.get(trouble.reason, ""))

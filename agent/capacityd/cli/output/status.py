@@ -23,7 +23,8 @@ def print_status(report: StatusReport, *, now: float, uptime: float) -> None:
         print_line()
         _print_resources(report)
         for wait in report.last_pass.waits:
-            print_line(f"{wait.key or 'Node'}: {wait.text(uptime)}")
+            subject = "Node" if wait.key is None else str(wait.key)
+            print_line(f"{subject}: {wait.text(uptime)}")
 
 
 def _print_problems(report: StatusReport) -> None:
@@ -66,9 +67,9 @@ def _summary(report: StatusReport) -> str:
     if not report.has_pass:
         return f"{running}, no reconcile pass completed yet"
     node = f"Node {report.last_pass.node}" if report.last_pass.node else "no Node yet"
-    observed = " is not written (observe = true)" if report.last_pass.observe else ""
+    not_written = " is not written (observe = true)" if report.last_pass.observe else ""
     health = "degraded" if report.problems else "healthy"
-    return f"{running}, {health}; {node}{observed}"
+    return f"{running}, {health}; {node}{not_written}"
 
 
 def _times(last_pass: PassStatus, service: ServiceStatus | None, now: float) -> str:
@@ -82,7 +83,10 @@ def _times(last_pass: PassStatus, service: ServiceStatus | None, now: float) -> 
         times.append(f"Node watched for {duration_text(now - service.watched_since)}")
     else:
         times.append(f"Node read {_ago(last_pass.read_at, now)}")
-    times.append(f"written {_ago(last_pass.written_at, now)}" if last_pass.written_at else "never written")
+    if last_pass.written_at is None:
+        times.append("never written")
+    else:
+        times.append(f"written {_ago(last_pass.written_at, now)}")
     if service is not None and service.pass_running:
         times.append("a pass runs now")
     elif service is not None and service.next_reconcile:

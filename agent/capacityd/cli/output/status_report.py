@@ -62,7 +62,7 @@ class StatusReport:
     starts_at_boot: bool | None
     """Whether systemd starts the service at boot; None if unknown, or if systemd has not started the service."""
     last_pass: PassStatus
-    """The result of the last pass. Its waits last until the next pass."""
+    """The result of the last pass. Each of its waits lasts at least until the next pass."""
     resources: tuple[ResourceRow, ...]
     problems: tuple[StatusProblem, ...]
     """What is wrong, most urgent first."""
@@ -101,22 +101,25 @@ class StatusReport:
 def resource_rows(last_pass: PassStatus) -> tuple[ResourceRow, ...]:
     """A row for each key that the last pass has read or planned."""
     changes = {change.key: change for change in last_pass.changes}
-    most_urgent_last = reversed(last_pass.troubles)
-    troubles = {trouble.key: trouble.reason for trouble in most_urgent_last}
-    keys = {*map(Key, last_pass.readings), *changes}
-    return tuple(_row(key, last_pass, changes.get(key), troubles.get(key)) for key in sorted(keys))
+    troubles: dict[Key | None, ConditionReason] = {}
+    for trouble in last_pass.troubles:  # most urgent first
+        troubles.setdefault(trouble.key, trouble.reason)
+    read_keys = {Key(name) for name in last_pass.readings}
+    keys = sorted(read_keys | changes.keys())
+    return tuple(_row(key, last_pass, changes.get(key), troubles.get(key)) for key in keys)
 
 
 def _row(key: Key, last_pass: PassStatus, change: Change | None, trouble: ConditionReason | None) -> ResourceRow:
     """The row for a key. change: the key's change in the plan, or None without a plan."""
     reading = None if key.is_label else last_pass.readings.get(key.name)
     note = _reason(reading)
-    if change is not None and last_pass.observe and change.action.writes:
-        desired = "removed" if change.desired is None else change.desired
-        note = f"would be {desired}: {change.reason}"  # in observe mode, capacityd writes nothing
+    # In observe mode, capacityd does not write the change.
+    if change is not None and change.action.writes and last_pass.observe:
+        desired = "removed" if change.desired is None else str(change.desired)
+        note = f"would be {desired}: {change.reason}"
     return ResourceRow(
-        key.name,
-        key.kind,
+        name=key.name,
+        kind=key.kind,
         reading=None if key.is_label else _number_or_outcome(reading),
         expect=None if key.is_label else last_pass.expect.get(key.name),
         published=change.published if change else None,

@@ -58,20 +58,24 @@ def listed(names: Sequence[str], most: int) -> str:
 def print_json(value: object) -> None:
     """Prints indented JSON. Only unprintable characters are escaped."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
-    print("".join(char if char.isprintable() or char == "\n" else _json_escape(char) for char in text))
+    print("".join(map(_json_character, text)))
 
 
-def _json_escape(char: str) -> str:
-    """The escape sequence for the character in a JSON string, such as \\u200b."""
+def _json_character(char: str) -> str:
+    """The character, or its escape sequence in JSON (such as \\u200b) if it is unprintable."""
+    if char.isprintable() or char == "\n":
+        return char
     return json.dumps(char).strip('"')
 
 
 def _coloured(sign: str) -> str:
-    if sign not in _COLOURS or os.environ.get("NO_COLOR") or not _is_terminal():
+    if sign not in _COLOURS or not _shows_colours():
         return sign
     return f"\x1b[{_COLOURS[sign]}m{sign}\x1b[0m"
 
 
-def _is_terminal() -> bool:
-    """Whether standard output is a terminal that supports escape sequences."""
+def _shows_colours() -> bool:
+    """Whether standard output is a terminal that supports colours, and the user has not disabled them."""
+    if os.environ.get("NO_COLOR"):
+        return False
     return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"

@@ -64,5 +64,6 @@ def device_classes_by_resource(items: Sequence[JsonObject]) -> dict[str, tuple[s
             name = printable_text_at(metadata, "name")
             resource = printable_text_at(spec, "extendedResourceName")
         if resource:
-            classes[resource] = (*classes.get(resource, ()), name)
+            earlier_names = classes.get(resource, ())
+            classes[resource] = (*earlier_names, name)
     return classes

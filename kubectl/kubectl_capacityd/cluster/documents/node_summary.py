@@ -21,7 +21,9 @@ def summarize(node: Mapping[str, Any], label: str) -> NodeSummary:
         node_labels = object_at(metadata, "labels")
         label_value = text_at(node_labels, label)
         spec = object_at(node, "spec")
+    condition_since = None if state.condition is None else api_time(state.condition.transition)
     ready = _ready(node)
+    is_ready = ready.get("status") == "True" if ready else None
     quantities: dict[str, int] = {}
     labels: dict[str, tuple[int, str | None]] = {}
     for key, number in published_in(state.annotation).items():
@@ -38,9 +40,9 @@ def summarize(node: Mapping[str, Any], label: str) -> NodeSummary:
         labels=labels,
         configuration=state.configuration or "",
         condition=state.condition,
-        condition_since=api_time(state.condition.transition) if state.condition else None,
+        condition_since=condition_since,
         annotation_error=why_unreadable(state.annotation),
-        ready=(ready.get("status") == "True") if ready else None,  # None: unknown
+        ready=is_ready,
         ready_since=api_time(ready.get("lastTransitionTime")),
         cordoned=spec.get("unschedulable") is True,
     )

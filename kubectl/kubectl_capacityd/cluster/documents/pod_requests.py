@@ -32,7 +32,7 @@ def node_and_requests(pod: JsonObject) -> tuple[str, Mapping[str, int]]:
         node = printable_text_at(spec, "nodeName")
         is_finished = status.get("phase") in _FINISHED
         # A pod with scheduling gates waits for the gates, not for a Node.
-        is_gated = not node and spec.get("schedulingGates")
+        is_gated = node == "" and bool(spec.get("schedulingGates"))
         if is_finished or is_gated:
             return "", {}  # the pod uses nothing, and waits for no Node
         return node, pod_requests(spec)
@@ -50,15 +50,15 @@ def pod_requests(spec: JsonObject) -> dict[str, int]:
     for container in objects_at(spec, "containers"):
         together.update(_extended_requests(container))
     sidecars: Counter[str] = Counter()  # requests of the sidecars that have started
-    largest_start: Counter[str] = Counter()  # the maximum of the requests while the init containers run
+    starting: Counter[str] = Counter()  # the maximum of the requests while the init containers run
     for container in objects_at(spec, "initContainers"):
         requests = _extended_requests(container)
-        largest_start |= sidecars + requests  # for counters, | is the maximum
+        starting |= sidecars + requests  # for counters, | is the maximum
         is_sidecar = container.get("restartPolicy") == "Always"
         if is_sidecar:
             together.update(requests)
             sidecars.update(requests)
-    total = together | largest_start
+    total = together | starting
     total.update(_extended(object_at(spec, "overhead")))
     return {name: quantity for name, quantity in total.items() if quantity > 0}
 

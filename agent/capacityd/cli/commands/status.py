@@ -46,8 +46,7 @@ def status(options: Options) -> int:
 
 
 def _report(directory: str, now: float, current_uptime: float, unit: UnitState | None) -> StatusReport:
-    """The report. directory: the runtime directory. now: in seconds since the epoch. current_uptime: the machine's uptime
-    in seconds. unit: the state of the service's unit; None if there is no unit."""
+    """The report. directory: the runtime directory. now: in seconds since the epoch. current_uptime: in seconds."""
     service = runtime_files.running(directory)
     last_pass = PassStatus()
     problems: list[StatusProblem] = []

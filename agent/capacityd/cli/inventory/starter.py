@@ -86,7 +86,7 @@ def _resource(listing: DeviceListing, first: DeviceEntry, used_names: set[str]) 
     flags = {name: detector.suggested_only_if[name] for name in flag_names}
     table = {**first.kind_selector.table, **flags}
     counted, unknown_because = _counted(listing, table)
-    devices = counted or [first.device]  # no device counts if a value of each is unknown
+    devices = counted or [first.device]  # none is counted if a value of each device is unknown
     name = _resource_name(detector, devices[0], used_names)
     used_names.add(name)
     lines = [

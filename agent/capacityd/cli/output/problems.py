@@ -87,8 +87,8 @@ def node_problems(last_pass: PassStatus) -> Iterator[StatusProblem]:
 
 def resource_problems(last_pass: PassStatus, last_service: ServiceStatus) -> Iterator[StatusProblem]:
     """Yields a problem for each resource that is unknown or has another problem."""
-    # configuration_problems() lists the errors of the newest configuration. The readings have another configuration while
-    # the previous one is active.
+    # configuration_problems() lists the errors of the newest configuration. While the previous configuration is active,
+    # the readings do not belong to the newest.
     errors_are_listed = bool(last_service.configuration_errors) and not last_service.previous_active
     for name, reading in last_pass.readings.items():
         if not isinstance(reading, Unknown):

@@ -24,35 +24,36 @@ def gauges(report: FleetReport) -> list[Gauge]:
     """All metrics of a report."""
     free = {resource.name: resource.free for resource in report.resources}
     waiting = {resource.name: resource.waiting for resource in report.resources}
-    findings = {(reason,): float(count) for reason, count in _findings_by_reason(report).items()}
     return [
-        Gauge(
+        _gauge(
             "capacityd_fleet_findings",
             "Nodes with this finding of `fleet`; 1 for `DeviceClass`",
-            findings,
-            labels=("reason",),
+            label="reason",
+            numbers=_findings_by_reason(report),
         ),
         Gauge("capacityd_fleet_timestamp_seconds", "when the Nodes were read", {(): report.as_of}),
-        _of_resources(
+        _gauge(
             "capacityd_fleet_resource_free",
             "what is allocatable and not requested; no series without the right to list pods",
-            free,
+            label="resource",
+            numbers=free,
         ),
-        _of_resources(
+        _gauge(
             "capacityd_fleet_resource_waiting",
             "pods that request it and are not bound to a Node",
-            waiting,
+            label="resource",
+            numbers=waiting,
         ),
     ]
 
 
-def _of_resources(name: str, about: str, numbers: Mapping[str, int | None]) -> Gauge:
-    """A metric with a series for each resource. numbers: name of the resource -> number; None if it is not known."""
+def _gauge(name: str, about: str, label: str, numbers: Mapping[str, int | None]) -> Gauge:
+    """A metric with one label. numbers: value of the label -> number; None for a series that is left out."""
     series: dict[tuple[str, ...], float] = {}
-    for resource, number in numbers.items():
+    for label_value, number in numbers.items():
         if number is not None:
-            series[(resource,)] = float(number)
-    return Gauge(name, about, series, labels=("resource",))
+            series[(label_value,)] = float(number)
+    return Gauge(name, about, series, labels=(label,))
 
 
 def _findings_by_reason(report: FleetReport) -> dict[str, int]:

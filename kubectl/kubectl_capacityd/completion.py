@@ -36,7 +36,7 @@ def complete(typed: Sequence[str]) -> tuple[list[str], int]:
 
     typed: the words after "kubectl capacityd".
     """
-    *before, last = typed or [""]
+    *before, last = typed or [""]  # without a typed word, the last word is empty
     if not before:
         offered = [f"{name}\t{about}" for name, about in COMMANDS.items()]
         return _starting_with(last, offered), _NO_FILES

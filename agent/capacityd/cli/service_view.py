@@ -74,20 +74,20 @@ def _checks(config: Config, kubeconfig: str | None) -> Iterator[tuple[Problem, C
     sandbox = service_sandbox()
     for resource in config.resources:
         for path in resource.when_paths:  # each path is absolute and has no wildcard (config/keys.py)
-            yield _place(resource, "when"), partial(_hidden, path, sandbox)
+            yield _place(resource, "when"), partial(_why_hidden, path, sandbox)
         for table in resource.tables:
             if resource.detector == "file":
-                yield _place(resource, "file"), partial(_hidden, str(table.settings["path"]), sandbox)
+                yield _place(resource, "file"), partial(_why_hidden, str(table.settings["path"]), sandbox)
             if resource.detector == "exec":
                 command = cast(tuple[str, ...], table.settings["command"])
-                yield _place(resource, "exec"), partial(_unusable_command, command, sandbox)
+                yield _place(resource, "exec"), partial(_why_unusable_command, command, sandbox)
     if config.settings.textfile:
-        yield Problem(config.settings.textfile, message=""), partial(_hidden, config.settings.textfile, sandbox)
+        yield Problem(config.settings.textfile, message=""), partial(_why_hidden, config.settings.textfile, sandbox)
     try:
         kubeconfig = kubeconfig or find_kubelet_kubeconfig()
     except NodeUnauthorized:
         return  # the kubelet may not have created its kubeconfig yet, or only root may look for it
-    yield Problem(kubeconfig, message=""), partial(_unusable_kubeconfig, kubeconfig, sandbox)
+    yield Problem(kubeconfig, message=""), partial(_why_unusable_kubeconfig, kubeconfig, sandbox)
 
 
 def _place(resource: Resource, key: str) -> Problem:
@@ -95,11 +95,11 @@ def _place(resource: Resource, key: str) -> Problem:
     return Problem(resource.source, message="", table=f"resources.{toml_key(resource.name)}", key=key)
 
 
-def _hidden(path: str, sandbox: Sandbox) -> str:
+def _why_hidden(path: str, sandbox: Sandbox) -> str:
     return hidden_text(path) if sandbox.hides(path) else ""
 
 
-def _unusable_command(command: tuple[str, ...], sandbox: Sandbox) -> str:
+def _why_unusable_command(command: tuple[str, ...], sandbox: Sandbox) -> str:
     """Why the service does not run a command, or may get another result than root; otherwise ""."""
     if flaw := flaw_of_command(command, SERVICE_TRUST):
         return f"the service does not run {command[0]}, because {flaw}"
@@ -119,7 +119,7 @@ def _contains_program_text(command: tuple[str, ...]) -> bool:
     return False
 
 
-def _unusable_kubeconfig(path: str, sandbox: Sandbox) -> str:
+def _why_unusable_kubeconfig(path: str, sandbox: Sandbox) -> str:
     """Why the service cannot or does not use the kubeconfig; "" if nothing prevents it."""
     try:
         # Only the errors are of interest. plugin_timeout=None: an exec plugin is checked, but not run.
@@ -128,4 +128,4 @@ def _unusable_kubeconfig(path: str, sandbox: Sandbox) -> str:
         return str(e)
     except NodeError:
         pass  # the cluster may not have created the file yet; `plan` says what is wrong with it
-    return _hidden(path, sandbox)
+    return _why_hidden(path, sandbox)

@@ -26,7 +26,7 @@ def load_operators(kubeconfig: str | None, context: str | None = None) -> Cluste
     Unlike kubectl, does not merge the files of $KUBECONFIG. The first file with a current context names the context
     to use. The first file that contains the context must also contain the context's cluster and user.
     """
-    files = _read(kubeconfig)
+    files = _read_files(kubeconfig)
     if context:
         _require_context(context, files)
     else:
@@ -52,7 +52,7 @@ def _require_context(context: str, files: dict[str, Kubeconfig]) -> None:
 
 def context_names(kubeconfig: str | None) -> list[str]:
     """Returns the contexts of the files that load_operators() reads. Raises NodeError."""
-    return _names_in(_read(kubeconfig))
+    return _names_in(_read_files(kubeconfig))
 
 
 def _names_in(files: dict[str, Kubeconfig]) -> list[str]:
@@ -63,7 +63,7 @@ def _names_in(files: dict[str, Kubeconfig]) -> list[str]:
     return sorted(names)
 
 
-def _read(kubeconfig: str | None) -> dict[str, Kubeconfig]:
+def _read_files(kubeconfig: str | None) -> dict[str, Kubeconfig]:
     """The operator's kubeconfigs: path -> content. The files may have any owner and mode, because kubectl allows it."""
     return {path: Kubeconfig(CredentialFiles(path, trust=None)) for path in _paths(kubeconfig)}
 

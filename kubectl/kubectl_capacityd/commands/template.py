@@ -34,7 +34,7 @@ def template(options: ClusterOptions) -> int:
     is configured, or if the notation can't express a resource or requires another option.
     """
     _require_one_source(options)
-    return _of_nodes(options) if options.nodes else _of_machine(options)
+    return _print_for_nodes(options) if options.nodes else _print_for_machine(options)
 
 
 def _require_one_source(options: ClusterOptions) -> None:
@@ -47,7 +47,7 @@ def _require_one_source(options: ClusterOptions) -> None:
         raise UsageError("--node-file, --kubeconfig, --context, -l and --by select Nodes: add --nodes")
 
 
-def _of_machine(options: ClusterOptions) -> int:
+def _print_for_machine(options: ClusterOptions) -> int:
     """Does the work of template() for a node like this machine."""
     _check_instance_types(options, required="the machine's instance type: --instance-type")
     selection = Selection(config=options.config, machine=options.machine, node_name=options.node_name)
@@ -55,10 +55,10 @@ def _of_machine(options: ClusterOptions) -> int:
     config = load(options.config).require()
     if not config.resources:
         raise UsageError(nothing_configured(selection))
-    config = _selected(config, options.resource_names)
+    config = _with_resources(config, options.resource_names)
     readings = probe(config, host, node_name=node_name_of(selection, config))
     device_plugins = device_plugin_names(host) or ()  # if the names are unknown, no resource is refused
-    quantities, omissions = _published(readings, device_plugins)
+    quantities, omissions = _publishable(readings, device_plugins)
     text = ""
     if quantities:
         text = _document(options, quantities, where=f"with the configuration {config.digest}", label_value=None)
@@ -70,7 +70,7 @@ def _of_machine(options: ClusterOptions) -> int:
     return 4 if omissions else 0
 
 
-def _of_nodes(options: ClusterOptions) -> int:
+def _print_for_nodes(options: ClusterOptions) -> int:
     """Does the work of template() for nodes like the Nodes of each group."""
     if options.by is None:
         required = "what the NodeOverlay is about: --by LABEL, such as karpenter.sh/nodepool, or --instance-type"
@@ -135,7 +135,7 @@ def _check_instance_types(options: ClusterOptions, required: str) -> None:
         raise UsageError(f"{options.autoscaler} does not use instance types: leave out --instance-type")
 
 
-def _selected(config: Config, names: Sequence[str]) -> Config:
+def _with_resources(config: Config, names: Sequence[str]) -> Config:
     """The configuration with only these resources, or with all resources if names is empty.
 
     Raises UsageError if a named resource is not configured.
@@ -150,7 +150,7 @@ def _selected(config: Config, names: Sequence[str]) -> Config:
     return replace(config, resources=resources)
 
 
-def _published(readings: Mapping[str, Reading], device_plugins: Collection[str]) -> tuple[dict[str, int], list[str]]:
+def _publishable(readings: Mapping[str, Reading], device_plugins: Collection[str]) -> tuple[dict[str, int], list[str]]:
     """The resources that capacityd would publish (name -> quantity), and which resources are left out, and why.
 
     Resources that this machine lacks are in neither.

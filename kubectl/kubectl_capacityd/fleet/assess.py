@@ -99,10 +99,12 @@ def assess(
     # If a DeviceClass also serves a resource, some of the requests do not use the Node's capacity.
     may_overcommit = [name for name in published_names(fleet.nodes) if name not in fleet.device_classes]
     for node in reported:
-        of_node = [*findings_of_node(node, norms[node.label_value], now=now, max_age=max_age)]
+        node_findings = [*findings_of_node(node, norms[node.label_value], now=now, max_age=max_age)]
         if fleet.requests is not None:
-            of_node += overcommitments(node, fleet.requests, may_overcommit)
-        findings += [replace(found, node=node.name, ready=node.ready, cordoned=node.cordoned) for found in of_node]
+            node_findings += overcommitments(node, fleet.requests, may_overcommit)
+        findings += [
+            replace(finding, node=node.name, ready=node.ready, cordoned=node.cordoned) for finding in node_findings
+        ]
     node_reports = None
     if by_node:
         node_reports = tuple(_node_report(fleet, node) for node in reported)
@@ -128,21 +130,21 @@ def rank(reason: str) -> int:
 def _summary(fleet: Fleet, nodes: Sequence[NodeSummary], name: str) -> ResourceSummary:
     """The summary of a resource over those of the Nodes that publish it."""
     publishing = [node for node in nodes if name in node.published]
-    of_nodes = [_node_resource(fleet, node, name) for node in publishing]
-    capacities = [resource.capacity for resource in of_nodes]
+    node_resources = [_node_resource(fleet, node, name) for node in publishing]
+    capacities = [resource.capacity for resource in node_resources]
     summary = ResourceSummary(
         name,
         nodes=len(publishing),
         capacity=sum(capacities),
-        allocatable=sum(resource.allocatable for resource in of_nodes),
+        allocatable=sum(resource.allocatable for resource in node_resources),
         usual=max(statistics.multimode(capacities)),  # the largest of several equally frequent quantities
     )
     if fleet.requests is None:
         return summary
     return replace(
         summary,
-        requested=sum(resource.requested or 0 for resource in of_nodes),
-        free=sum(resource.free or 0 for resource in of_nodes),
+        requested=sum(resource.requested or 0 for resource in node_resources),
+        free=sum(resource.free or 0 for resource in node_resources),
         waiting=fleet.requests.waiting.get(name, 0),
     )
 

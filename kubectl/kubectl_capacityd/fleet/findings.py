@@ -60,19 +60,19 @@ def findings_of_node(node: NodeSummary, norm: Norm, now: float, max_age: float) 
     now: in seconds since the epoch. max_age: seconds after which a heartbeat is overdue.
     """
     if node.condition:
-        yield from _of_condition(node.condition, since=node.condition_since)
-        yield from _of_heartbeat(node.condition.heartbeat, node, now=now, max_age=max_age)
+        yield from _condition_findings(node.condition, since=node.condition_since)
+        yield from _heartbeat_findings(node.condition.heartbeat, node, now=now, max_age=max_age)
     elif norm.has_condition:  # another Node of the group has the condition
         message = f"other {norm.nodes_text} have the condition {CONDITION}: does capacityd run on this one?"
         yield _finding(Reason.CONDITION_MISSING, message)
     if node.annotation_error:
         yield _finding(Reason.NOT_AS_PUBLISHED, f"capacityd/published: {node.annotation_error}")
     if node.has_capacityd:
-        yield from _of_other_writers(node)
-        yield from _of_outlier(node, norm)
+        yield from _findings_about_other_writers(node)
+        yield from _outlier_findings(node, norm)
 
 
-def _of_other_writers(node: NodeSummary) -> Iterator[Finding]:
+def _findings_about_other_writers(node: NodeSummary) -> Iterator[Finding]:
     """Yields a finding for each published number that another writer has changed on the Node."""
     for name, published in sorted(node.published.items()):
         capacity = node.capacity.get(name)
@@ -87,7 +87,7 @@ def _of_other_writers(node: NodeSummary) -> Iterator[Finding]:
             yield _finding(Reason.NOT_AS_PUBLISHED, f"label {name} is {value_text(stored)}, published {published}")
 
 
-def _of_outlier(node: NodeSummary, norm: Norm) -> Iterator[Finding]:
+def _outlier_findings(node: NodeSummary, norm: Norm) -> Iterator[Finding]:
     """Yields a finding for each unusual quantity that no other writer has changed, and for an unusual configuration."""
     for name, usual in norm.quantities.items():
         quantity = node.capacity.get(name)
@@ -133,7 +133,7 @@ def count_by_reason(findings: Iterable[Finding]) -> dict[str, int]:
     return {reason: len(nodes) for reason, nodes in nodes_by_reason.items()}
 
 
-def _of_condition(condition: Condition, since: float | None) -> Iterator[Finding]:
+def _condition_findings(condition: Condition, since: float | None) -> Iterator[Finding]:
     """Yields a finding if the condition is not True. since: in seconds since the epoch."""
     if condition.status == "True":
         return
@@ -141,7 +141,7 @@ def _of_condition(condition: Condition, since: float | None) -> Iterator[Finding
     yield Finding(condition.reason or condition.status, message=message, shared_message=message, since=since)
 
 
-def _of_heartbeat(heartbeat: float | None, node: NodeSummary, now: float, max_age: float) -> Iterator[Finding]:
+def _heartbeat_findings(heartbeat: float | None, node: NodeSummary, now: float, max_age: float) -> Iterator[Finding]:
     """Yields a finding if the heartbeat is missing, overdue or in the future. now, max_age: in seconds."""
     if heartbeat is None:
         yield _finding(Reason.HEARTBEAT_OVERDUE, "the condition has no heartbeat")

@@ -46,7 +46,7 @@ def _line(node: Node) -> str:
         return ""
     except NodeError as e:
         return _unread_line(str(e))
-    kept = _kept(state)
+    kept = _kept_text(state)
     if not kept:
         return ""
     return f"capacityd: Node {state.name} keeps {kept}; to remove them: {_HOW_TO_REMOVE}"
@@ -56,7 +56,7 @@ def _unread_line(why: str) -> str:
     return f"capacityd: the Node may keep what capacityd has published ({why}); to remove it: {_HOW_TO_REMOVE}"
 
 
-def _kept(state: NodeState) -> str:
+def _kept_text(state: NodeState) -> str:
     """What the Node keeps; "" for nothing."""
     names = {key.name for key in published_in(state.annotation)}
     parts = [plural(len(names), "resource")] if names else []

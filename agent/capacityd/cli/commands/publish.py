@@ -58,8 +58,8 @@ def withdraw(options: Options) -> int:
         device_plugins=partial(device_plugin_names, host),
         writes=writes,
     )
-    outcome = _run(withdrawal, options)
-    _print(outcome, config, options)
+    outcome = _run_pass(withdrawal, options)
+    _print_outcome(outcome, config, options)
     if writes and options.selection.node_file is None:
         _remove_files_of_service(config)
     remaining = [change for change in outcome.plan.changes if change.stored.capacity and not change.action.writes]
@@ -110,11 +110,11 @@ def _publish(options: Options, *, writes: bool) -> int:
         device_plugins=partial(device_plugin_names, host),
         writes=writes,
     )
-    outcome = _run(publication, options)
+    outcome = _run_pass(publication, options)
     if options.patch:
         print_patch(outcome.plan)
     else:
-        _print(outcome, config, options)
+        _print_outcome(outcome, config, options)
     return _exit_status(outcome.plan, options)
 
 
@@ -127,7 +127,7 @@ def _read_machine(config: Config, host: Host, node_name: str | None) -> Mapping[
     return readings
 
 
-def _run(one_pass: Pass, options: Options) -> Outcome:
+def _run_pass(one_pass: Pass, options: Options) -> Outcome:
     """Runs a pass, prints its warnings, and writes what it has changed to the journal. Raises NodeError if it fails."""
     end = one_pass.run()
     if end.error is not None:
@@ -138,11 +138,11 @@ def _run(one_pass: Pass, options: Options) -> Outcome:
     for warning in end.outcome.warnings:
         print_message(warning)
     if end.outcome.is_written and options.selection.node_file is None:
-        _log(end.outcome, options.command)
+        _log_changes(end.outcome, options.command)
     return end.outcome
 
 
-def _log(outcome: Outcome, command: str) -> None:
+def _log_changes(outcome: Outcome, command: str) -> None:
     """Writes to the journal what a command has changed, and the user who ran the command or called sudo."""
     with suppress(ImportError):  # without systemd's library, the command works without the journal
         from capacityd.worker import journal
@@ -151,7 +151,7 @@ def _log(outcome: Outcome, command: str) -> None:
         journal.send_to_journal(journal.command_entries(outcome, command, user))
 
 
-def _print(outcome: Outcome, config: Config, options: Options) -> None:
+def _print_outcome(outcome: Outcome, config: Config, options: Options) -> None:
     if options.json:
         print_json(plan_as_dict(outcome.plan) | {"applied": outcome.is_written})
         return

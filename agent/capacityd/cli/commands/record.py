@@ -55,11 +55,11 @@ def record(options: Options) -> int:
         hint = "; root may read them" if root_may_read else ""
         print_message(f"could not be read ({error}{hint}): {listed(paths, most=_MAX_PATHS)}")
     if options.file != "-":
-        _report(options.file, recording, size)
+        _print_report(options.file, recording, size)
     return 0
 
 
-def _report(file: str, recording: Recording, size: int) -> None:
+def _print_report(file: str, recording: Recording, size: int) -> None:
     """Prints what the file contains. size: in bytes."""
     private = "" if "redacted" in recording else "; it contains serial numbers, addresses and names"
     files = len(recording.get("files", {}))

@@ -133,7 +133,7 @@ def _read_device(host: Host, detector: DeviceDetector, device: Device) -> FoundD
         if gone_because:
             uncertain_because = gone_because
             unread |= dict.fromkeys(lacking, gone_because)
-    vendor, model = _names(host, detector, device, values)
+    vendor, model = _vendor_and_model(host, detector, device, values)
     return FoundDevice(
         name=device.name,
         path=device.path,
@@ -154,7 +154,9 @@ def _why_gone(host: Host, device: Device) -> str:
     return "" if exists else "it disappeared while it was read"
 
 
-def _names(host: Host, detector: DeviceDetector, device: Device, values: Mapping[str, Value]) -> tuple[str, str]:
+def _vendor_and_model(
+    host: Host, detector: DeviceDetector, device: Device, values: Mapping[str, Value]
+) -> tuple[str, str]:
     """Vendor and model from udev's hardware database, hwdb(7), or else from the device itself; "" if unknown."""
     in_database: Mapping[str, str] = {}
     if "vendor" in detector.model_keys:

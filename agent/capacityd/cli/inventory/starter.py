@@ -85,7 +85,7 @@ def _resource(listing: DeviceListing, first: DeviceEntry, used_names: set[str]) 
     flag_names = [key for key in detector.suggested_only_if if isinstance(detector.keys[key].kind, Flag)]
     flags = {name: detector.suggested_only_if[name] for name in flag_names}
     table = {**first.kind_selector.table, **flags}
-    counted, unknown_because = _counted(listing, table)
+    counted, unknown_because = _matching_devices(listing, table)
     devices = counted or [first.device]  # none is counted if a value of each device is unknown
     name = _resource_name(detector, devices[0], used_names)
     used_names.add(name)
@@ -103,7 +103,7 @@ def _resource(listing: DeviceListing, first: DeviceEntry, used_names: set[str]) 
     return "\n".join([f"# {title} ({len(devices)}): {names}", *lines, ""])
 
 
-def _counted(listing: DeviceListing, table: Mapping[str, object]) -> tuple[list[FoundDevice], str]:
+def _matching_devices(listing: DeviceListing, table: Mapping[str, object]) -> tuple[list[FoundDevice], str]:
     """The devices that a table matches, and why their number is unknown; "" if it is known."""
     tests = key_matchers(listing.detector, table)
     counted = []

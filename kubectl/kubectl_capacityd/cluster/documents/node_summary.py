@@ -22,7 +22,7 @@ def summarize(node: Mapping[str, Any], label: str) -> NodeSummary:
         label_value = text_at(node_labels, label)
         spec = object_at(node, "spec")
     condition_since = None if state.condition is None else api_time(state.condition.transition)
-    ready = _ready(node)
+    ready = _ready_condition(node)
     is_ready = ready.get("status") == "True" if ready else None
     quantities: dict[str, int] = {}
     labels: dict[str, tuple[int, str | None]] = {}
@@ -34,8 +34,8 @@ def summarize(node: Mapping[str, Any], label: str) -> NodeSummary:
     return NodeSummary(
         name=state.name,
         label_value=label_value,
-        capacity=_extended(state.capacity),
-        allocatable=_extended(state.allocatable),
+        capacity=_extended_resources(state.capacity),
+        allocatable=_extended_resources(state.allocatable),
         published=quantities,
         labels=labels,
         configuration=state.configuration or "",
@@ -50,10 +50,10 @@ def summarize(node: Mapping[str, Any], label: str) -> NodeSummary:
 
 def ready_heartbeat(node: Mapping[str, Any]) -> float | None:
     """When the kubelet last renewed the condition Ready, in seconds since the epoch; None if unknown."""
-    return api_time(_ready(node).get("lastHeartbeatTime"))
+    return api_time(_ready_condition(node).get("lastHeartbeatTime"))
 
 
-def _ready(node: Mapping[str, Any]) -> Mapping[str, Any]:
+def _ready_condition(node: Mapping[str, Any]) -> Mapping[str, Any]:
     """The condition Ready; empty if there is none."""
     status = object_at(node, "status")
     for condition in objects_at(status, "conditions"):
@@ -62,7 +62,7 @@ def _ready(node: Mapping[str, Any]) -> Mapping[str, Any]:
     return {}
 
 
-def _extended(quantities: Mapping[str, str]) -> dict[str, int]:
+def _extended_resources(quantities: Mapping[str, str]) -> dict[str, int]:
     """Returns the extended resources that the scheduler can count: whole numbers up to LARGEST_QUANTITY."""
     numbers = whole_quantities(quantities)
     return {name: number for name, number in numbers.items() if "/" in name and number <= LARGEST_QUANTITY}

@@ -59,16 +59,16 @@ def pod_requests(spec: JsonObject) -> dict[str, int]:
             together.update(requests)
             sidecars.update(requests)
     total = together | starting
-    total.update(_extended(object_at(spec, "overhead")))
+    total.update(_extended_resources(object_at(spec, "overhead")))
     return {name: quantity for name, quantity in total.items() if quantity > 0}
 
 
 def _extended_requests(container: JsonObject) -> Counter[str]:
     resources = object_at(container, "resources")
-    return _extended(object_at(resources, "requests"))
+    return _extended_resources(object_at(resources, "requests"))
 
 
-def _extended(quantities: JsonObject) -> Counter[str]:
+def _extended_resources(quantities: JsonObject) -> Counter[str]:
     """The quantities of extended resources. The API server accepts only whole numbers for them."""
     numbers = whole_quantities(quantities)
     return Counter({name: number for name, number in numbers.items() if "/" in name})

@@ -79,15 +79,17 @@ def command_parser() -> argparse.ArgumentParser:
     }
     subparsers[LEFTOVER] = commands.add_parser(LEFTOVER)  # without help=, --help does not list it
     # A command prints only one format, so the options for formats exclude each other.
-    formats = {name: subparsers[name].add_mutually_exclusive_group() for name in ("devices", "plan")}
-    formats["devices"].add_argument("--toml", action="store_true", help="print a commented starter configuration")
-    formats["plan"].add_argument("--patch", action="store_true", help="print the patch instead, for kubectl patch")
+    format_groups = {name: subparsers[name].add_mutually_exclusive_group() for name in ("devices", "plan")}
+    format_groups["devices"].add_argument("--toml", action="store_true", help="print a commented starter configuration")
+    format_groups["plan"].add_argument(
+        "--patch", action="store_true", help="print the patch instead, for kubectl patch"
+    )
     _add_options_of_one_command(subparsers)
     for name, options in _SHARED_BY_COMMAND.items():
         for option in options:
             parent: argparse._ActionsContainer = subparsers[name]
-            if option == "--json" and name in formats:
-                parent = formats[name]
+            if option == "--json" and name in format_groups:
+                parent = format_groups[name]
             parent.add_argument(option, **SHARED[option])
     return parser
 

@@ -77,12 +77,14 @@ def _checks(config: Config, kubeconfig: str | None) -> Iterator[tuple[Problem, C
             yield _place(resource, "when"), partial(_why_hidden, path, sandbox)
         for table in resource.tables:
             if resource.detector == "file":
-                yield _place(resource, "file"), partial(_why_hidden, str(table.settings["path"]), sandbox)
+                path = str(table.settings["path"])
+                yield _place(resource, "file"), partial(_why_hidden, path, sandbox)
             if resource.detector == "exec":
                 command = cast(tuple[str, ...], table.settings["command"])
                 yield _place(resource, "exec"), partial(_why_unusable_command, command, sandbox)
-    if config.settings.textfile:
-        yield Problem(config.settings.textfile, message=""), partial(_why_hidden, config.settings.textfile, sandbox)
+    textfile = config.settings.textfile
+    if textfile:
+        yield Problem(textfile, message=""), partial(_why_hidden, textfile, sandbox)
     try:
         kubeconfig = kubeconfig or find_kubelet_kubeconfig()
     except NodeUnauthorized:

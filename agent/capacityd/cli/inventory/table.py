@@ -29,7 +29,8 @@ _SCALES: Mapping[Dimension, tuple[int, tuple[str, ...]]] = {
 
 def print_devices(listing: DeviceListing) -> None:
     """Prints a table, and below it the TOML for each device."""
-    detector, entries = listing.detector, listing.entries
+    detector = listing.detector
+    entries = listing.entries
     print_line(f"{detector.name}: {_count(listing)}  ({detector.about})")
     if not entries:
         return

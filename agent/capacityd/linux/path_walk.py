@@ -56,7 +56,8 @@ def walk(path: str) -> Iterator[tuple[PathPart, PathPart]]:
         name = names.pop()
         # folder.path contains no links, so dirname() returns the folder that ".." leads to.
         part_path = os.path.dirname(folder.path) if name == ".." else os.path.join(folder.path, name)
-        part = PathPart(part_path, _find(name, folder.fd, expect_folder=bool(names)))
+        path_continues = bool(names)
+        part = PathPart(part_path, _find(name, folder.fd, expect_folder=path_continues))
         yield part, folder
         if not part.is_link:
             folder = part
@@ -64,16 +65,18 @@ def walk(path: str) -> Iterator[tuple[PathPart, PathPart]]:
         link_count += 1
         if link_count > MAX_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
-        if part.status.st_dev == os.stat("/proc").st_dev:
+        is_in_proc = part.status.st_dev == os.stat("/proc").st_dev
+        if is_in_proc:
             # The kernel must follow a link in /proc, because the link's text may not be the path of its target. The
             # target may be an open file, for example.
-            part = PathPart(part_path, os.open(name, os.O_PATH | os.O_CLOEXEC, dir_fd=folder.fd))
+            target_fd = os.open(name, os.O_PATH | os.O_CLOEXEC, dir_fd=folder.fd)
+            part = PathPart(part_path, target_fd)
             yield part, folder
             folder = part
             continue
-        text = os.readlink("", dir_fd=part.fd)
-        names += reversed_names(text)
-        if text.startswith("/"):
+        link_target = os.readlink("", dir_fd=part.fd)
+        names += reversed_names(link_target)
+        if link_target.startswith("/"):
             folder = _root()
     if part.is_link:  # a link to "/" or "." leads to a folder that was reached before
         yield folder, folder

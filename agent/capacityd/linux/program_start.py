@@ -23,7 +23,8 @@ def why_not_executable(program: str) -> str:
     status = os.stat(program)
     if os.access(program, os.X_OK):
         return ""
-    if not status.st_mode & 0o111:
+    somebody_may_execute = status.st_mode & 0o111
+    if not somebody_may_execute:
         return f"is not executable ({_command('chmod', '+x', program)})"
     if os.statvfs(program).f_flag & os.ST_NOEXEC:
         command = json.dumps(["/bin/sh", printable(program)], ensure_ascii=False)

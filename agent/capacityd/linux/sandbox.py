@@ -123,5 +123,6 @@ def _destinations(mounts: str) -> Iterator[str]:
     """
     for mount in mounts.split():
         source, _, rest = mount.lstrip("-").partition(":")
-        destination = rest.partition(":")[0]
-        yield destination if destination.startswith("/") else source
+        destination, _, _options = rest.partition(":")
+        has_destination = destination.startswith("/")
+        yield destination if has_destination else source

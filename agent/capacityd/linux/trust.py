@@ -100,7 +100,8 @@ def find_trusted(path: str, trust: Trust) -> PathPart:
     try:
         for part, folder in walk(path):
             if last_part:  # not for the first part, which is /
-                _require(folder, trust, may_be_sticky=part.is_folder or trust.in_shared_folder)
+                may_be_sticky = part.is_folder or trust.in_shared_folder
+                _require(folder, trust, may_be_sticky=may_be_sticky)
             has_content = stat.S_ISREG(part.status.st_mode) or stat.S_ISFIFO(part.status.st_mode)
             if part.is_link or has_content:
                 _require(part, trust)

@@ -75,7 +75,8 @@ def unit_state(unit: str) -> UnitState | None:
     # LoadState and UnitFileState differ until systemd reads a changed file.
     is_masked_now = load_state == "masked"
     is_masked_at_boot = file_state == "masked"
-    may_start_at_boot = not (is_masked_now or is_masked_at_boot or file_state in _ONLY_UNTIL_REBOOT)
+    is_only_until_reboot = file_state in _ONLY_UNTIL_REBOOT
+    may_start_at_boot = not (is_masked_now or is_masked_at_boot or is_only_until_reboot)
     main_status = int(values.get("ExecMainStatus") or 0)  # an exit status or the number of a signal
     is_restarting = values.get("SubState") == "auto-restart"
     was_killed = values.get("ExecMainCode") in _KILLED

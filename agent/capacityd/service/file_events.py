@@ -61,8 +61,8 @@ class FileEvents:
     paths: path -> the reason for a pass when the file changes. The targets of links are also watched, up to the first
     link that the service does not follow (watch_points.py).
 
-    A change, such as a new folder or a link to another folder, may require other watches. They are set only when the
-    next pass begins, so a file that changes all the time costs little.
+    A change, such as a new folder or a link to another folder, may require other watches. These watches are set only
+    when the next pass begins, so a file that changes all the time costs little.
     """
 
     def __init__(self, paths: Mapping[str, PassReason]) -> None:
@@ -138,8 +138,9 @@ class FileEvents:
     def _add(self, path: str, mask: int) -> int:
         """Adds a watch. Returns the watch descriptor; _NO_WATCH if the path does not exist or can't be watched."""
         descriptor = int(self._libc.inotify_add_watch(self._fd, os.fsencode(path), mask))
-        if descriptor == _NO_WATCH and ctypes.get_errno() in (errno.ENOSPC, errno.ENOMEM):
-            raise OSError(ctypes.get_errno(), "no more files can be watched (fs.inotify.max_user_watches)")
+        error = ctypes.get_errno()
+        if descriptor == _NO_WATCH and error in (errno.ENOSPC, errno.ENOMEM):
+            raise OSError(error, "no more files can be watched (fs.inotify.max_user_watches)")
         return descriptor
 
     def drain(self) -> set[PassReason]:
@@ -147,7 +148,8 @@ class FileEvents:
         changed: set[str] = set()
         with suppress(BlockingIOError):  # no event is left
             while True:
-                for paths in self._changed_paths(os.read(self._fd, _READ_BYTES)):
+                data = os.read(self._fd, _READ_BYTES)
+                for paths in self._changed_paths(data):
                     changed.update(paths)
         if changed:
             self._has_changed = True

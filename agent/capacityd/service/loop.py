@@ -50,7 +50,7 @@ class Service:
         self._worker_timeout = WORKER_TIMEOUT_BASE
         self._reports = Reports(folder, self._worker, self._watcher)
         self._sources = around.open_sources(self._reports.log_unavailable)
-        self._compare_at = around.monotonic() + COMPARE_PERIOD
+        self._compare_at = around.monotonic() + COMPARE_PERIOD  # the time of the next search for changed files
         self._check_at = around.monotonic()  # the time of the next check of the configuration
         self._longest_wait = watchdog_timeout() / 2  # in seconds; sd_watchdog_enabled(3) recommends half of the timeout
         self._is_ready = False  # whether systemd was told that the service is ready

@@ -149,8 +149,8 @@ class Schedule:
         """Plans the next passes after a pass that has ended now."""
         if not result.changed:
             self._rate.count_unchanged(self._pass_reasons, self._pass_began)
-        is_watched = self._poll_at == math.inf
-        if not is_watched:
+        is_polling = self._poll_at < math.inf
+        if is_polling:
             self._poll_at = now + POLL_PERIOD
         if result.error:
             self._plan_retry(result, now)

@@ -6,11 +6,14 @@ import select
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from capacityd.linux.subreaper import kill_children
 from capacityd.service.child_process import ChildProcess
 from capacityd.service.event_sources import EventSources, Signals
 from capacityd.service.schedule import uniform
+
+_LogErrors: TypeAlias = Callable[[Collection[str]], None]
 
 
 def _wait(poll: select.poll, seconds: float) -> set[int]:
@@ -31,7 +34,8 @@ class Surroundings:
     start_child: Callable[[list[str]], ChildProcess] = ChildProcess
     """Starts a worker or the watcher."""
     kill_children: Callable[[float, Collection[int]], dict[int, int]] = kill_children
-    open_sources: Callable[[Callable[[Collection[str]], None]], EventSources] = EventSources
+    """Takes a deadline, and the PIDs of the children to spare. Returns PID -> status from wait(2)."""
+    open_sources: Callable[[_LogErrors], EventSources] = EventSources
     open_signals: Callable[[], Signals] = Signals
 
 

@@ -65,9 +65,9 @@ class Connection:
     def _open(self, path: str, headers: dict[str, str]) -> http.client.HTTPResponse:
         try:
             self._http.request("GET", path, headers=headers)
-            connection = self._http.sock  # getresponse() may set self._http.sock to None
+            sock = self._http.sock  # getresponse() may set self._http.sock to None
             response = self._http.getresponse()
-            connection.settimeout(None)
+            sock.settimeout(None)
         except TimeoutError:
             raise WatchFailure("has not answered a watch of the Node in time") from None
         except (OSError, http.client.HTTPException, ValueError) as e:

@@ -89,7 +89,7 @@ def _write(path: str, config: Config, status: PassStatus) -> MetricsResult:
 
 @contextmanager
 def _path_in_open_folder(path: str) -> Iterator[str]:
-    """A path to the file through the file descriptor of its open folder. Raises OSError.
+    """A path to the file that goes through the file descriptor of its folder, which stays open. Raises OSError.
 
     The folder is not opened through a link that another user has made (linux/opening.py).
     """

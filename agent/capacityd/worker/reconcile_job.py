@@ -65,7 +65,8 @@ class PassJob:
         no_pass_has_ended = self._last.status.at == 0.0
         is_first_pass = PassReason.START in reasons and no_pass_has_ended
         if is_first_pass and settings.start_jitter:
-            self._start_later(random.uniform(0.0, settings.start_jitter))  # noqa: S311  # jitter is no secret
+            start_in = random.uniform(0.0, settings.start_jitter)  # noqa: S311  # jitter is no secret
+            self._start_later(start_in)
             return
         starts_anew = bool(reasons & _STARTS_ANEW)
         only_reads = reasons <= _ONLY_READS
@@ -108,6 +109,7 @@ class PassJob:
         lower_after = settings.lower_after
         if uptime_now < BOOT_SECONDS:  # drivers and devices may still appear
             lower_after = max(lower_after, settings.lower_after_boot)
+        heartbeat_after = max(MIN_INTERVAL, settings.resync * _HEARTBEAT_SHARE)
         return Inputs(
             self._config,
             readings,
@@ -115,7 +117,7 @@ class PassJob:
             now=self.now(),
             uptime=uptime_now,
             lower_after=lower_after,
-            heartbeat_after=max(MIN_INTERVAL, settings.resync * _HEARTBEAT_SHARE),
+            heartbeat_after=heartbeat_after,
         )
 
     def _finish(self, end: PassEnd, cache: CredentialsCache) -> None:

@@ -34,8 +34,10 @@ class RecordedFiles:
         self._unrecorded_folders: set[str] = set()
         for folder, names in recording.get("left_out", {}).items():
             for name in names:
-                unrecorded = self._unrecorded_folders if name.endswith("/") else self._unrecorded_files
-                unrecorded.add(f"{folder}/{name.removesuffix('/')}")
+                if name.endswith("/"):
+                    self._unrecorded_folders.add(f"{folder}/{name.removesuffix('/')}")
+                else:
+                    self._unrecorded_files.add(f"{folder}/{name}")
         # Path of a folder -> the names in it.
         self._folders: dict[str, set[str]] = {path: set() for path in recording.get("folders", ())}
         recorded = [*self._folders, *self._files, *self._links, *self._errors, *self._properties]
@@ -48,12 +50,14 @@ class RecordedFiles:
         Raises HostError if the folder is not recorded, or is below /sys and the recording has no /sys.
         """
         real = self.real_path_or_none(folder)
-        is_without_sysfs = "/sys/devices" not in self._folders
-        if real not in self._folders and folder.startswith("/sys/") and is_without_sysfs:
-            raise HostError(f"{folder} does not exist", errno.ENOENT)
         if real in self._unrecorded_folders:
             raise _not_recorded(folder)
-        return sorted(self._folders.get(real or "", ()))
+        if real in self._folders:
+            return sorted(self._folders[real])
+        has_sysfs = "/sys/devices" in self._folders
+        if folder.startswith("/sys/") and not has_sysfs:
+            raise HostError(f"{folder} does not exist", errno.ENOENT)
+        return []
 
     def scandir(self, folder: str) -> Mapping[str, str]:
         """The entries of a folder, sorted: name -> "file", "folder" or "link"; "" for an unrecorded file.
@@ -71,7 +75,9 @@ class RecordedFiles:
         Raises HostError.
         """
         real = self.real_path_or_none(path, only_existence=True)
-        return real if real is not None and self._exists(real) else None
+        if real is None or not self._exists(real):
+            return None
+        return real
 
     def exists(self, path: str) -> bool:
         """Whether the path exists. Raises HostError if the recording does not show that."""
@@ -99,7 +105,7 @@ class RecordedFiles:
         if real not in self._files:
             raise HostError(f"the recording does not contain the file {path}", errno.ENOENT)
         content = self._files[real]
-        size = len(content.encode("utf-8", "replace"))  # a lone surrogate is one byte
+        size = len(content.encode("utf-8", "replace"))  # a lone surrogate becomes "?", because it stands for one byte
         if size > limit:
             raise HostError(f"{path} is longer than {limit} bytes", errno.EFBIG)
         return content
@@ -124,9 +130,10 @@ class RecordedFiles:
         names = reversed_names(path)  # the names that are still to follow; the next name is the last in the list
         while names:
             name = names.pop()
-            real = real.rpartition("/")[0] if name == ".." else f"{real}/{name}"
-            is_existing_end = only_existence and not names and real in self._folders
-            if real in self._errors and not is_existing_end:
+            real = _parent(real) if name == ".." else f"{real}/{name}"
+            is_end = not names
+            may_be_unreadable = only_existence and is_end and real in self._folders
+            if real in self._errors and not may_be_unreadable:
                 code: int = getattr(errno, self._errors[real])
                 raise HostError(f"{path} could not be read: {os.strerror(code)}", code)
             target = self._links.get(real)
@@ -135,7 +142,7 @@ class RecordedFiles:
                 if link_count > MAX_LINKS:
                     raise HostError(f"{path} could not be read: {os.strerror(errno.ELOOP)}", errno.ELOOP)
                 names += reversed_names(target)
-                real = "" if target.startswith("/") else real.rpartition("/")[0]
+                real = "" if target.startswith("/") else _parent(real)
         if not self._exists(real) and self._may_exist(real):
             raise _not_recorded(path)
         return real
@@ -151,33 +158,44 @@ class RecordedFiles:
 
     def _exists(self, real: str) -> bool:
         """Whether the recording shows that the path exists, even if it leaves out the content."""
-        if real in self._folders or real in self._files or real in self._links or real in self._properties:
+        if real in self._unrecorded_files or real in self._unrecorded_folders:
             return True
-        return real in self._unrecorded_files or real in self._unrecorded_folders
+        return real in self._folders or real in self._files or real in self._links or real in self._properties
 
     def _may_exist(self, real: str) -> bool:
         """Whether the machine may have a path in /sys that the recording neither contains nor lists."""
-        is_above_tree = any(tree.startswith(f"{real}/") for tree in _COMPLETE_TREES)
-        if not real.startswith("/sys/") or is_above_tree:
+        if not real.startswith("/sys/"):
             return False
-        if not f"{real}/".startswith(_COMPLETE_TREES):
-            return True  # the path may be below the target of a link, such as a kernel module
-        return any(folder in self._unrecorded_folders for folder in parents(real))
+        is_in_tree = f"{real}/".startswith(_COMPLETE_TREES)
+        if is_in_tree:
+            return any(folder in self._unrecorded_folders for folder in parents(real))
+        is_above_tree = any(tree.startswith(f"{real}/") for tree in _COMPLETE_TREES)
+        return not is_above_tree  # the path may be below the target of a link, such as a kernel module
 
     def _kind(self, path: str) -> str:
-        """ "link", "folder" or "file"; "" for an unrecorded file, which can't be recorded again."""
+        """The kind of an entry: "link", "folder", "file"; "" for an unrecorded file, which can't be recorded again."""
         if path in self._links:
             return "link"
         if path in self._unrecorded_files:
             return ""
-        return "folder" if path in self._folders or path in self._unrecorded_folders else "file"
+        if path in self._folders or path in self._unrecorded_folders:
+            return "folder"
+        return "file"
 
     def _add_to_folders(self, path: str) -> None:
         """Adds the path to the folder that contains it, this folder to the one above it, and so on."""
         folder, _, name = path.rpartition("/")
-        while name and name not in self._folders.setdefault(folder, set()):
-            self._folders[folder].add(name)
+        while name:
+            names = self._folders.setdefault(folder, set())
+            if name in names:
+                return  # an earlier path has added the folders above
+            names.add(name)
             folder, _, name = folder.rpartition("/")
+
+
+def _parent(path: str) -> str:
+    """The folder that contains the path; "" for the root folder."""
+    return path.rpartition("/")[0]
 
 
 def _not_recorded(path: str) -> NotRecorded:

@@ -144,6 +144,10 @@ def test_a_file_that_is_left_out_is_unknown_and_not_absent() -> None:
     assert recording["errors"] == errors
 
 
+def test_a_folder_without_a_device_is_empty() -> None:
+    assert RecordedHost({"folders": ["/sys/devices", AT], "errors": {AT: "ENODEV"}}).listdir(AT) == []
+
+
 def test_a_file_among_devices_and_a_device_named_like_a_left_out_folder() -> None:
     """/sys/class/drm/version is a file. The device has the name of a folder that is left out elsewhere."""
     misc = "/sys/devices/virtual/misc/microcode"

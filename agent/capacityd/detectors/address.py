@@ -25,18 +25,20 @@ def find(host: Host) -> Iterator[Device]:
     A link-local address is valid only on its link, so it counts once for each interface.
     """
     read_system_interfaces = cache(partial(system_interfaces, host))
-    interfaces: defaultdict[tuple[str, str], list[Address]] = defaultdict(list)
+    equal_addresses: defaultdict[tuple[str, str], list[Address]] = defaultdict(list)
     for address in host.addresses():
         link = address.interface if address.scope == "link" else ""
-        interfaces[address.address, link].append(address)
-    for first, *others in interfaces.values():
-        names = tuple(printable(address.interface) for address in (first, *others))
+        equal_addresses[address.address, link].append(address)
+    for addresses in equal_addresses.values():
+        first = addresses[0]
+        interfaces = tuple(address.interface for address in addresses)
+        names = tuple(map(printable, interfaces))
         yield Device(
             path=f"/sys/class/net/{first.interface}",
             name=f"{names[0]} {first.address}/{first.prefix}",
             read_system_devices=read_system_interfaces,
-            cached_values={**asdict(first), "interface": names if others else names[0]},
-            details=tuple(address.interface for address in (first, *others)),
+            cached_values={**asdict(first), "interface": names[0] if len(names) == 1 else names},
+            details=interfaces,
         )
 
 
@@ -46,7 +48,9 @@ def _system(_: Host, device: Device) -> Value:
         return None
     system = device.read_system_devices()
     first, *others = cast("tuple[str, ...]", device.details)
-    return not system.names.isdisjoint(others) or system.has(first)
+    if system.names.intersection(others):
+        return True
+    return system.has(first)  # raises HostError if this is unknown
 
 
 DETECTOR = DeviceDetector(

@@ -57,7 +57,7 @@ def _system_disks(host: Host, disks: Iterable[Disk]) -> SystemDevices:
     names = set()
     incomplete_because = system_paths.incomplete_because
     for disk in disks:
-        if not system_paths.names.isdisjoint(disk.paths):
+        if system_paths.names.intersection(disk.paths):
             names.add(disk.name)
             # If this disk may be another path to an earlier disk, the system may also depend on the earlier disk.
             incomplete_because = incomplete_because or disk.uncertain_because
@@ -69,7 +69,9 @@ def _wwn(host: Host, device: Device) -> Value:
     wwid = world_wide_id(host, device.path)
     if wwid is None:  # the kernel does not report it, but udev may know it
         return host.property(device.path, "ID_WWN_WITH_EXTENSION", "ID_WWN")  # ID_WWN ends after 64 bits
-    return f"0x{wwid.removeprefix('naa.')}" if wwid.startswith("naa.") else wwid
+    if wwid.startswith("naa."):
+        return f"0x{wwid.removeprefix('naa.')}"
+    return wwid
 
 
 def _serial(host: Host, device: Device) -> Value:

@@ -53,7 +53,9 @@ def _failure(problem: str, output: Output) -> ProgramFailed:
     texts = {"standard output": output.out, "standard error": output.err}
     lengths = [f"{name}: {length_text(text)}" for name, text in texts.items() if text]
     quotes = [f"{name}: {quoted(text)}" for name, text in texts.items() if text]
-    return ProgramFailed("; ".join([problem, *(lengths or ["no output"])]), detail="; ".join(quotes))
+    if not lengths:
+        return ProgramFailed(f"{problem}; no output")
+    return ProgramFailed("; ".join([problem, *lengths]), detail="; ".join(quotes))
 
 
 def _how_it_ended(status: int) -> str:

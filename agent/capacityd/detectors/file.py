@@ -40,8 +40,12 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution | Absent:
     valid_for = None if max_age is None else _valid_for(path, content.age, max_age=max_age)
     if _NUL in content.text:  # a power failure may have replaced the end of the file, or the file is in UTF-16
         raise HostError(f"{path} is not a text, because it contains zero bytes")
-    texts = [content.text] if key is None else _values_of(key, content.lines)
-    where = path if key is None else f"{path} {key}"
+    if key is None:
+        texts = [content.text]
+        where = path
+    else:
+        texts = _values_of(key, content.lines)
+        where = f"{path} {key}"
     if not texts:
         return Absent(f"no line of {path} begins with {key}")
     if len(texts) > 1:
@@ -56,15 +60,17 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution | Absent:
 def _values_of(key: str, lines: Sequence[str]) -> list[str]:
     """The text behind the key in each line that begins with the key, such as "key 1", "key = 1" or "key: 1".
 
-    The line "key two: 1" has another key. Such a line counts only if no line has this key, because it may report an
-    error, such as "key lost at 12:30", or have another format, such as key{label="x"} 1. Then the file must not look
-    like a file without the key.
+    If there is no such line, the texts in lines that only begin with the same word, such as "key two: 1". Such a line
+    may report an error ("key lost at 12:30") or have another format (key{label="x"} 1), so the file must not look like
+    a file without the key.
     """
     unambiguous = r"(?:\s*[=:]\s*|\s+(?=[^=:]*$))"  # "=", ":", or spaces in a line without "=" and ":"
     end_of_word = r"(?![\w.-])\s*"
     for separator in (unambiguous, end_of_word):
         pair = re.compile(rf"\s*{re.escape(key)}{separator}(.*)")
-        if found := [match[1] for line in lines if (match := pair.fullmatch(line))]:
+        matches = [pair.fullmatch(line) for line in lines]
+        found = [match[1] for match in matches if match]
+        if found:
             return found
     return []
 

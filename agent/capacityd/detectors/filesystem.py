@@ -30,8 +30,8 @@ from capacityd.schema.value_types import Amount, Choice, Flag, Kind, Text
 _PSEUDO_FOLDERS = ("/proc", "/sys")
 """Folders in which only interfaces of the kernel are mounted."""
 _NO_DISK: Mapping[str, str] = {"loop": "image", "ram": "memory", "zram": "memory"}
-"""Name, without its number, of a block device in a file or in memory -> the kind of a file system on it. Its bytes
-already count elsewhere: in the file's file system, or as memory."""
+"""Block devices in a file or in memory: name without the number -> kind of a file system on the device. The bytes of
+such a file system already count elsewhere: in the file's file system, or as memory."""
 
 
 def find(host: Host) -> Iterator[Device]:

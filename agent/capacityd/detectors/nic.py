@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache, partial
 
 from capacityd.host.ethtool import speeds_of
@@ -142,9 +142,15 @@ def _max_speed(host: Host, device: Device) -> Value:
     speeds = [_best_speed(host, member) for member in lower_interfaces(host, name)]
     if not speeds:
         raise HostError("it is a bond without members, so it has no speed")
-    mode = (host.text(f"{device.path}/bonding/mode") or "").partition(" ")[0]  # the file contains "802.3ad 4"
-    if not mode:
+    mode_and_number = host.text(f"{device.path}/bonding/mode")  # such as "802.3ad 4"
+    if not mode_and_number:
         raise HostError("it is a bond that does not report its mode")
+    mode, _, _number = mode_and_number.partition(" ")
+    return _bond_speed(mode, speeds)
+
+
+def _bond_speed(mode: str, speeds: Sequence[int]) -> int:
+    """The speed that the members of a bond can carry together. speeds: the speed of each member."""
     if mode == "802.3ad":  # members of the same speed form an aggregator, and only one aggregator is active
         return max(speed * speeds.count(speed) for speed in speeds)
     if mode.startswith("balance-"):
@@ -163,9 +169,14 @@ def _best_speed(host: Host, name: str) -> int:
     speeds = speeds_of(host.link_modes(name))
     if not speeds:
         raise HostError(f"the driver of {name} reports no link modes")
+    best_mode = max(speeds)
     path = f"{_INTERFACES}/{name}"
-    running = _running_speed(host, path) if _link(host, path) == "up" else None
-    return max([*speeds, running or 0])
+    if _link(host, path) != "up":
+        return best_mode
+    running = _running_speed(host, path)
+    if running is None:
+        return best_mode
+    return max(best_mode, running)
 
 
 DETECTOR = DeviceDetector(

@@ -43,7 +43,7 @@ def find_in(host: Host, subsystems: Collection[str]) -> Iterator[Device]:
 
 
 def _subsystems_hint(host: Host, subsystems: Collection[str]) -> str:
-    """The end of a message, which names a missing subsystem, or the subsystem to write instead; "" if neither is known.
+    """The end of a message. It names a missing subsystem, or the subsystem to write instead; "" if neither is known.
 
     A class may list devices of other subsystems: mdev_bus lists devices of the bus pci.
     """
@@ -90,8 +90,8 @@ def _subsystem(host: Host, device: Device) -> Value:
 
 
 def _node(host: Host, device: Device) -> Value:
-    """The device node; None if the device has none. In the device's file uevent, DEVNAME is relative to /dev."""
-    name = uevent_value(host, device.path, "DEVNAME")
+    """The device node; None if the device has none."""
+    name = uevent_value(host, device.path, "DEVNAME")  # relative to /dev
     return f"/dev/{name}" if name else None
 
 

@@ -35,8 +35,8 @@ def _interfaces(host: Host, device: Device) -> list[str]:
 
 
 def _classes(host: Host, device: Device) -> Value:
-    """Class, subclass and protocol of the device and of each interface. Class 00 is left out: it means that the
-    interfaces define the class."""
+    """Class, subclass and protocol of the device and of each interface. Class 00, which means that the interfaces
+    define the class, is left out."""
     codes = {_class_code(host, device.path, prefix="bDevice")}
     codes.update(_class_code(host, path, prefix="bInterface") for path in _interfaces(host, device))
     return tuple(sorted(code for code in codes if code and not code.startswith("00")))

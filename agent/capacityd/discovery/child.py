@@ -36,6 +36,7 @@ MAX_MEMORY = 512 * 1024 * 1024
 """Limit of private memory in bytes (RLIMIT_DATA), for a detector and for each program that it starts. RLIMIT_AS would
 be wrong: programs in Go and Java reserve far more address space than they use."""
 
+_MAX_READ_BYTES = 1 << 20  # in one call
 _TIMEOUT_MARGIN = 2.0  # seconds that a detector may take in addition to its programs' timeouts
 
 
@@ -60,7 +61,8 @@ class Child:
     def kill_at(self) -> float:
         """When to kill the child, by time.monotonic(). Until busy_until, busy time does not count."""
         without_busy_time = self.started + max_blocked_of(self.resource)
-        return max(without_busy_time, min(without_busy_time + self.busy, self.busy_until))
+        with_busy_time = min(without_busy_time + self.busy, self.busy_until)
+        return max(without_busy_time, with_busy_time)
 
     def is_late(self) -> bool:
         """Whether to kill the child now."""
@@ -86,12 +88,13 @@ class Child:
         if was_late:
             was_busy = self.kill_at == self.busy_until
             limit = MAX_BUSY if was_busy else max_blocked_of(self.resource)
-            seconds = sum(_timeouts(self.resource)) or limit
+            timeouts = _timeouts(self.resource)
+            seconds = sum(timeouts) if timeouts else limit
             return Unknown(f"the detector {name} did not end within {round(seconds, 1):g} s", Cause.TIMEOUT)
         if status is not None and os.WIFSIGNALED(status):
-            number = os.WTERMSIG(status)
-            hint = ", out of memory?" if number == signal.SIGKILL else ""
-            why = f"the detector {name} was killed by signal {number} ({signal.Signals(number).name}{hint})"
+            killed_by = signal.Signals(os.WTERMSIG(status))
+            hint = ", out of memory?" if killed_by == signal.SIGKILL else ""
+            why = f"the detector {name} was killed by signal {killed_by:d} ({killed_by.name}{hint})"
             return Unknown(why, Cause.KILLED)
         return Unknown(f"the detector {name} ended without a reading", Cause.DETECTOR_FAILED)
 
@@ -205,18 +208,19 @@ def wait_for_any(running: Mapping[int, Child]) -> list[Child]:
     poll = select.poll()
     for pipe in running:
         poll.register(pipe, select.POLLIN)
-    seconds = min(child.kill_at for child in running.values()) - time.monotonic()
-    milliseconds = max(0.0, seconds) * 1000 + 1  # 1 more, so that kill_at of the first child has passed afterwards
+    first_kill_at = min(child.kill_at for child in running.values())
+    seconds = max(0.0, first_kill_at - time.monotonic())
+    milliseconds = seconds * 1000 + 1  # 1 more, so that first_kill_at has passed afterwards
     to_finish = []
     for pipe, _ in poll.poll(milliseconds):
         child = running[pipe]
-        part = os.read(pipe, 1 << 20)
+        part = os.read(pipe, _MAX_READ_BYTES)
         child.output += part
         if not part:  # the child has closed its pipe
             to_finish.append(child)
     for child in running.values():
         if child.is_late():
-            child.count_busy_time()
+            child.count_busy_time()  # afterwards, the child may no longer be late
         if child.is_late() and child not in to_finish:
             to_finish.append(child)
     return to_finish

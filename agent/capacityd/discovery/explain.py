@@ -83,8 +83,8 @@ def explain_error(resource: Resource, error: HostError) -> Unknown:
 def _hints(host: Host, resource: Resource, candidates: Sequence[Candidate]) -> Iterator[str]:
     """Yields hints at probable mistakes: an unused "except" or, if no device counts, names that nearly match."""
     if any(candidate.contribution for candidate in candidates):
-        excludes_one = any(candidate.match.excepted for candidate in candidates)
-        if resource.excepts and not excludes_one:
+        excludes_any = any(candidate.match.excepted for candidate in candidates)
+        if resource.excepts and not excludes_any:
             yield "except excludes none of the devices that match"
         return
     for candidate in candidates:
@@ -115,8 +115,11 @@ def _near_misses(test: KeyMatcher, value: Value) -> Iterator[str]:
 
     value: one or several texts that the test does not match.
     """
-    texts = (value,) if isinstance(value, str) else value
-    if not isinstance(texts, tuple):
+    if isinstance(value, str):
+        texts: tuple[str, ...] = (value,)
+    elif isinstance(value, tuple):
+        texts = value
+    else:
         return
     for text, pattern in product(texts, test.patterns):
         in_any_case = GlobMatcher(pattern.lower(), ignore_case=True)

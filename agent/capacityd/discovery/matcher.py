@@ -117,7 +117,7 @@ def match_all(tests: Sequence[KeyMatcher], read: Callable[[str], Value]) -> Matc
 
 def _match_any(tables: Sequence[Table], read: Callable[[str], Value]) -> MatchResult:
     """Whether at least one table matches."""
-    mismatches: dict[tuple[KeyMatcher, Value], None] = {}  # lists a default only once, although all tables test it
+    mismatches: list[tuple[KeyMatcher, Value]] = []
     first_unknown: MatchResult | None = None
     for table in tables:
         result = match_all(table.tests, read)
@@ -125,12 +125,17 @@ def _match_any(tables: Sequence[Table], read: Callable[[str], Value]) -> MatchRe
             return replace(result, matched=table.tests)
         if result.matches is None:
             first_unknown = first_unknown or result
-        mismatches |= dict.fromkeys(result.mismatches)
-    return first_unknown or MatchResult(matches=False, mismatches=tuple(mismatches))
+        mismatches.extend(result.mismatches)
+    if first_unknown is not None:
+        return first_unknown
+    distinct = dict.fromkeys(mismatches)  # all tables test a default, and this lists its mismatch once
+    return MatchResult(matches=False, mismatches=tuple(distinct))
 
 
 def describe_value(value: Value) -> str:
     """A device's value as text, for a reason."""
     if is_missing(value):
         return "missing"
-    return ", ".join(value) if isinstance(value, tuple) else describe_toml_value(value)
+    if isinstance(value, tuple):
+        return ", ".join(value)
+    return describe_toml_value(value)

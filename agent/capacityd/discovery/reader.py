@@ -78,7 +78,9 @@ def value_of(host: Host, detector: DeviceDetector, device: Device, key: str) -> 
         return detector.keys[key].read(host, device)
     if not device.path.startswith("/sys/"):
         return None  # not a udev device, for example a file system in memory
-    return _attribute(host, f"{device.path}/{name}") if group == "attributes" else host.property(device.path, name)
+    if group == "attributes":
+        return _attribute(host, f"{device.path}/{name}")
+    return host.property(device.path, name)
 
 
 def _attribute(host: Host, path: str) -> str | None:
@@ -89,12 +91,13 @@ def _attribute(host: Host, path: str) -> str | None:
     text = host.text(path)
     if text is not None:
         return text
-    name = os.path.basename(path)
     folder = host.resolve(os.path.dirname(path))
-    target = resolve_link(host, path) if folder else None  # no folder: the device has disappeared
+    if folder is None:  # the device has disappeared
+        return None
+    target = resolve_link(host, path)
     if target is None:
         return None
-    is_link = target != f"{folder}/{name}"
+    is_link = target != f"{folder}/{os.path.basename(path)}"
     if not is_link:
         raise HostError(f"{path} is a folder")
     return os.path.basename(target)
@@ -107,9 +110,10 @@ def _read_devices(resource: Resource, detector: DeviceDetector, host: Host, *, e
         devices = detector.find_in(host, subsystems) if detector.find_in else detector.find(host)
         candidates = [_candidate(host, resource, detector, device) for device in devices]
         undetermined = [candidate for candidate in candidates if candidate.match.matches is None]
+        # If one path of a disk has disappeared, another path may count, so all devices are read again.
         still_exist = all(host.resolve(candidate.device.path) for candidate in undetermined)
         if still_exist:
-            break  # otherwise, a path of a disk may have disappeared, and another path of the disk may count
+            break
     contributions = [candidate.contribution for candidate in candidates if candidate.contribution]
     reading: Reading
     if undetermined:
@@ -197,7 +201,8 @@ def _counted(
             note = f"fallback: {e}"
     share = measured * resource.slots
     factor = resource.base_units
-    amount = share // factor if share % factor == 0 else round(share / factor, 3)
+    is_whole = share % factor == 0
+    amount = share // factor if is_whole else round(share / factor, 3)
     contribution = Contribution(device.name, amount, note=note, detail=detail)
     return Candidate(device, match, contribution, share)
 
@@ -218,7 +223,8 @@ def _quantity(resource: Resource, contributions: Sequence[Contribution], shares:
         advice = "; use a larger unit" if resource.unit else ""
         return Unknown(f"{value} is more than Kubernetes can count{advice}", Cause.TOO_LARGE)
     warning = ""
-    if value <= 0 and resource.reduced(shares) != 0:  # the sum of the devices does not exceed the reserve
+    before_reserve = resource.reduced(shares)
+    if value <= 0 and before_reserve != 0:
         unit = f" {resource.unit}" if resource.unit else ""
         warning = f"less than 1{unit} remains after the reserve, so 0 is published"
     seconds = [contribution.valid_for for contribution in contributions if contribution.valid_for is not None]

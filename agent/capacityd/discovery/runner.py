@@ -50,14 +50,15 @@ def probe(config: Config, host: Host, node_name: str | None, *, explain: bool = 
     try:
         while waiting or running:
             while waiting and len(running) < _MAX_CHILDREN:
-                started = start(waiting[0])
-                if isinstance(started, Unknown) and running:
-                    break  # the system lacks processes, memory or file descriptors: retry when a child has ended
-                resource = waiting.popleft()
-                if isinstance(started, Unknown):
-                    readings[resource.name] = started
-                else:
+                resource = waiting[0]
+                started = start(resource)
+                if isinstance(started, Child):
                     running[started.pipe] = started
+                elif running:
+                    break  # the system lacks processes, memory or file descriptors: retry when a child has ended
+                else:
+                    readings[resource.name] = started
+                waiting.popleft()
             for child in wait_for_any(running):
                 del running[child.pipe]
                 readings[child.resource.name] = child.finish()
@@ -75,10 +76,11 @@ def _hanging(resources: Iterable[Resource]) -> dict[str, Unknown]:
     Such a process is now a child of the service, and a sibling of this worker. A new process for the resource would
     also hang, and after many passes, hanging processes would fill the memory.
     """
-    pids = {mark_of(pid): pid for pid in children_of(os.getppid()) if not has_ended(pid)}
+    siblings = [pid for pid in children_of(os.getppid()) if not has_ended(pid)]
+    pid_by_mark = {mark_of(pid): pid for pid in siblings}
     readings = {}
     for resource in resources:
-        pid = pids.get(mark(resource.name))
+        pid = pid_by_mark.get(mark(resource.name))
         if pid is not None:
             why = f"the detector {resource.detector} of an earlier pass hangs in the kernel (process {pid})"
             readings[resource.name] = Unknown(why, Cause.HANGING)

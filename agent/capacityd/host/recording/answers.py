@@ -29,8 +29,8 @@ def answers(source: Source, devices: Iterable[str], interfaces: Iterable[str]) -
     """
     parts: Recording = {"unknown": {}}
 
-    def record(part: str, key: str, ask: Callable[[], Any]) -> None:
-        """Records the answer of ask(), or its error. key: the answer's key; "" if the whole part is the answer."""
+    def record(part: str, ask: Callable[[], Any], *, key: str = "") -> None:
+        """Records the answer of ask(), or its error. key: the answer's key; "" if the answer is the whole part."""
         question = f"{part} {key}" if key else part
         try:
             answer = within_time_limit(question, ask)
@@ -43,25 +43,30 @@ def answers(source: Source, devices: Iterable[str], interfaces: Iterable[str]) -
             parts[part] = answer
 
     for device in devices:
-        record("properties", device, partial(source.properties, device))
+        record("properties", partial(source.properties, device), key=device)
     for interface in interfaces:
-        record("link_modes", interface, partial(source.link_modes, interface))
-        record("link_kinds", interface, partial(source.link_kind, interface))
-        record("linked_interfaces", interface, partial(source.linked_interface, interface))
+        record("link_modes", partial(source.link_modes, interface), key=interface)
+        record("link_kinds", partial(source.link_kind, interface), key=interface)
+        record("linked_interfaces", partial(source.linked_interface, interface), key=interface)
     for measure in PROCESSOR_MEASURES:
-        record("processors", measure, partial(source.processors, measure))
+        record("processors", partial(source.processors, measure), key=measure)
     with suppress(HostError):  # without a readable mount table, there are no sizes to record
         for filesystem in filesystems(source):
             is_local = has_device(filesystem.mount.number) or not may_hang(filesystem.mount.type)
-            for point in filesystem.points if is_local else ():
-                ask = partial(source.filesystem_size, point, filesystem.mount_ids)
-                record("filesystem_sizes", point, ask)
-    record("addresses", "", lambda: [list(astuple(address)) for address in source.addresses()])
-    record("memory", "", lambda: asdict(source.memory()))
-    record("default_interfaces", "", source.default_interfaces)
+            if not is_local:
+                continue
+            for point in filesystem.points:
+                record("filesystem_sizes", partial(source.filesystem_size, point, filesystem.mount_ids), key=point)
+    record("addresses", lambda: [list(astuple(address)) for address in source.addresses()])
+    record("memory", lambda: asdict(source.memory()))
+    record("default_interfaces", source.default_interfaces)
     return parts
 
 
 def error_name(e: HostError) -> str | None:
-    """The name of the error's errno, if any. Python calls EOPNOTSUPP by its other name, ENOTSUP."""
-    return "EOPNOTSUPP" if e.errno == errno.EOPNOTSUPP else errno.errorcode.get(e.errno or 0)
+    """The name of the error's errno; None if the error has no errno."""
+    if e.errno is None:
+        return None
+    if e.errno == errno.EOPNOTSUPP:
+        return "EOPNOTSUPP"  # errorcode has the other name of this number, ENOTSUP
+    return errno.errorcode.get(e.errno)

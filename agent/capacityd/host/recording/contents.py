@@ -119,8 +119,8 @@ _IDENTIFYING_PROPERTY = _any_of(PROPERTY_IDENTIFIERS)
 def keeps_file(path: str) -> bool:
     """Whether to record an attribute."""
     folder, _, name = path.rpartition("/")
-    # The files in capabilities/ are bit masks of an input device. ATTRIBUTES does not list their names, because one of
-    # them is "key", and another file of this name may contain a secret.
+    # The files in capabilities/ are bit masks of an input device. One of these files is "key". ATTRIBUTES does not list
+    # this name, because a file "key" in another folder may contain a secret.
     is_capability = folder.endswith("/capabilities")
     return name in _ATTRIBUTE_SET or is_capability or is_identifier(path)
 
@@ -157,14 +157,15 @@ def mounts_without_options(table: str) -> str:
 def unit_without_options(text: str) -> str:
     """The unit of a mount to record: only the mount's type and point, and the source if it is a block device."""
     settings = mount_settings(text.split("\n"))
-    kept = {name: settings[name] for name in ("What", "Where", "Type") if name in settings}
-    if not source_without_tag(settings.get("What", "")).startswith("/dev/"):
-        kept.pop("What", None)
-    return "".join(["[Mount]\n", *(f"{name}={value}\n" for name, value in kept.items())])
+    source = source_without_tag(settings.get("What", ""))
+    is_block_device = source.startswith("/dev/")
+    kept_names = ("What", "Where", "Type") if is_block_device else ("Where", "Type")
+    lines = [f"{name}={settings[name]}\n" for name in kept_names if name in settings]
+    return "".join(["[Mount]\n", *lines])
 
 
 def _mount_without_options(line: str) -> str:
-    """A line of the mount table as it is recorded; unchanged if it is malformed."""
+    """The line of the mount table to record. A malformed line stays unchanged."""
     mount = mount_of(line)
     if mount is None:
         return line
@@ -172,10 +173,11 @@ def _mount_without_options(line: str) -> str:
     if is_of_system(mount.point):
         kept_names.update(LAYER_OPTIONS)
     if mount.is_subvolume:
-        kept_names.add(SUBVOLUME_OPTION)  # its value is no secret: the line also contains it as the mount's root
-    first, *others = mount.options.split(",")  # the first is rw or ro
+        kept_names.add(SUBVOLUME_OPTION)  # the subvolume is no secret: it is also the mount's root in this line
+    rw_or_ro, *others = mount.options.split(",")
     kept_options = [option for option in others if option.partition("=")[0] in kept_names]
+    options = ",".join([rw_or_ro, *kept_options])
     before_hyphen, hyphen, after_hyphen = line.partition(" - ")
-    escaped_source = after_hyphen.split(" ")[1]
+    _type, escaped_source, *_ = after_hyphen.split(" ")
     source = re.sub("//[^/@]*@", "//", escaped_source)  # without user and password: //user:password@server/share
-    return f"{before_hyphen}{hyphen}{mount.type} {source} {','.join([first, *kept_options])}"
+    return f"{before_hyphen}{hyphen}{mount.type} {source} {options}"

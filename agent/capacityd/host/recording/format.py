@@ -28,8 +28,8 @@ def read_recording(path: str) -> Recording:
     try:
         with open(path, "rb") as f:
             is_compressed = f.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC)
-            with gzip.open(f) if is_compressed else f as content:
-                text = content.read(_MAX_FILE_BYTES)
+            content = gzip.GzipFile(fileobj=f) if is_compressed else f
+            text = content.read(_MAX_FILE_BYTES)
         if not text:
             raise UsageError(f"{path}: is empty: did the command fail that should have written it?")
         recording = json.loads(text)
@@ -43,7 +43,7 @@ def read_recording(path: str) -> Recording:
         raise UsageError(f"{path}: is not JSON: {e}") from e
     if recording == {}:
         raise UsageError(f"{path}: contains no recorded machine; write one with `capacityd record FILE`")
-    if not isinstance(recording, dict) or not set(recording) <= set(RECORDING_PARTS):
+    if not isinstance(recording, dict) or any(part not in RECORDING_PARTS for part in recording):
         raise UsageError(f"{path}: is not a recording; `capacityd record FILE` writes one")
     for part, value in recording.items():
         if not _is_valid(part, value):
@@ -57,7 +57,10 @@ def _is_valid(part: str, value: Any) -> bool:
         decode(RECORDING_PARTS[part], value)
     except Malformed:
         return False
-    return part != "errors" or all(isinstance(getattr(errno, name, None), int) for name in value.values())
+    if part != "errors":
+        return True
+    numbers = [getattr(errno, name, None) for name in value.values()]
+    return all(isinstance(number, int) for number in numbers)
 
 
 def address_of(values: Sequence[Any]) -> Address:
@@ -92,4 +95,4 @@ RECORDING_PARTS: Mapping[str, Any] = {
     "unknown": Mapping[str, tuple[str | None, str]],
     "redacted": bool,  # whether identifiers are replaced by numbers
 }
-"""The parts of a recording, each with its type."""
+"""Name of each part of a recording -> type of its content."""

@@ -42,10 +42,12 @@ def automount_units(files: Mapping[str, str]) -> Iterator[str]:
     """Yields the paths of units that may say what an automount mounts. files: path of a recorded file -> content."""
     for mount in _mounts(files):
         if mount.is_trigger:
-            yield from (f"{folder}/{unit_name(mount.point)}.mount" for folder in UNIT_FOLDERS)
+            for folder in UNIT_FOLDERS:
+                yield f"{folder}/{unit_name(mount.point)}.mount"
 
 
 def _mounts(files: Mapping[str, str]) -> list[Mount]:
     """The mounts in the recorded mount table; empty if it is not recorded."""
-    mounts = map(mount_of, files.get(MOUNT_TABLE, "").split("\n"))
+    lines = files.get(MOUNT_TABLE, "").split("\n")
+    mounts = map(mount_of, lines)
     return [mount for mount in mounts if mount is not None]

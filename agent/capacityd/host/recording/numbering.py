@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from itertools import islice
 
 from capacityd.schema.matchers import IPNetwork
 
 SEPARATOR = re.compile(r"(\\x[0-9a-f]{2}|[\W_]+)")  # udev writes \x20 for a space
-PREFIX = re.compile(r"(?:0x|naa\.|eui\.|uuid\.|nvme\.|t10\.|(?:part\d+-)?(?:mpath|LVM|CRYPT)-)?")
-"""The prefix of an identifier. Without a prefix, this matches the empty text at the start, so sub(count=1) removes
-nothing."""
+_PREFIX = re.compile(r"^(?:0x|naa\.|eui\.|uuid\.|nvme\.|t10\.|(?:part\d+-)?(?:mpath|LVM|CRYPT)-)")
 _HEXADECIMAL = re.compile("[0-9a-f]{12,}")
 _MAC_DIGITS = 12
 _UNUSED: dict[int, IPNetwork] = {4: ipaddress.ip_network("240.0.0.0/4"), 6: ipaddress.ip_network("2001:db8::/32")}
@@ -27,41 +24,43 @@ class Numbering:
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}  # identifier in lower case, without separators
-        self._replacements: set[str] = set()  # they are not replaced again
+        self._replacements: set[str] = set()  # results of number_like(), which are not replaced again
         self._addresses: dict[IPNetwork, list[str]] = {}  # network -> its addresses
 
-    def identifier(self, text: str) -> str:
+    def replacement(self, text: str) -> str:
         """What replaces an identifier. A placeholder, such as 00:00:00:00:00:00, stays.
 
         The identifier's prefix, such as naa. or mpath-, and the white space around the identifier stay, too.
         """
         body = text.strip(" \t\n\0")
-        is_placeholder = len(set(plain(body))) < 2  # empty, or one character repeated: 00000000
+        distinct_characters = set(plain(body))
+        is_placeholder = len(distinct_characters) < 2  # empty, or one character repeated: 00000000
         if is_placeholder:
             return text
         leading_space, _, trailing_space = text.partition(body)
-        without_prefix = PREFIX.sub("", body, count=1)
-        prefix = body.removesuffix(without_prefix)
-        return f"{leading_space}{prefix}{self.numbered(without_prefix)}{trailing_space}"
+        main_part = without_prefix(body)
+        prefix = body.removesuffix(main_part)
+        return f"{leading_space}{prefix}{self.number_like(main_part)}{trailing_space}"
 
-    def numbered(self, identifier: str) -> str:
+    def number_like(self, identifier: str) -> str:
         """The number that replaces an identifier: id-1, or 02:00:00:00:00:01 if the identifier is hexadecimal."""
         if identifier in self._replacements:
             return identifier
         is_hexadecimal = _HEXADECIMAL.fullmatch(plain(identifier)) is not None
         number = self._number(identifier)
-        replacement = _laid_out(number, identifier) if is_hexadecimal else f"id-{number}"
+        replacement = _in_notation_of(identifier, number) if is_hexadecimal else f"id-{number}"
         self._replacements.add(replacement)
         return replacement
 
-    def named(self, identifier: str) -> str:
+    def number_as_name(self, identifier: str) -> str:
         """The number as a name, regardless of the identifier's form: id-1."""
         return f"id-{self._number(identifier)}"
 
     def _number(self, identifier: str) -> int:
-        return self._numbers.setdefault(plain(identifier), len(self._numbers) + 1)
+        next_number = len(self._numbers) + 1
+        return self._numbers.setdefault(plain(identifier), next_number)
 
-    def address(self, address: str, prefix: int) -> str:
+    def unused_address(self, address: str, prefix: int) -> str:
         """The IP address that replaces this one, in a network that nobody uses. A loopback address stays.
 
         Addresses of one network stay in one network of the same size. prefix: the length of the network prefix in bits.
@@ -74,31 +73,43 @@ class Numbering:
             addresses.append(address)
         has_network_address = network.num_addresses > 2
         first = 1 if has_network_address else 0
-        return str(self._unused(network)[first + addresses.index(address)])
+        index = first + addresses.index(address)
+        return str(self._unused(network)[index])
 
     def _unused(self, network: IPNetwork) -> IPNetwork:
         """The network that replaces this one. A link-local network of IPv6 stays."""
         if network.version == 6 and network.is_link_local:
             return network
         unused = _UNUSED[network.version]
-        number = 1 + [*self._addresses].index(network)
+        number = list(self._addresses).index(network) + 1
         bits_for_numbers = max(0, network.prefixlen - unused.prefixlen)
-        offset = (number % 2**bits_for_numbers) << (network.max_prefixlen - network.prefixlen)
-        return ipaddress.ip_network((int(unused.network_address) + offset, network.prefixlen), strict=False)
+        number_of_networks = 2**bits_for_numbers  # networks of this size among the unused addresses
+        offset = (number % number_of_networks) * network.num_addresses
+        start = int(unused.network_address) + offset
+        return ipaddress.ip_network((start, network.prefixlen), strict=False)
 
 
-def _laid_out(number: int, identifier: str) -> str:
+def _in_notation_of(identifier: str, number: int) -> str:
     """The number in the form of a hexadecimal identifier. A MAC address becomes a locally administered address."""
     length = len(plain(identifier))
-    digits = f"{number:0{length}d}"
+    digits = str(number).zfill(length)
     if length == _MAC_DIGITS:
         digits = f"02{digits[2:]}"
-    unused_digits = iter(digits)
     pieces = []
+    start = 0  # index of the next digit
     for piece in SEPARATOR.split(identifier):  # split() also returns the separators
-        is_separator = SEPARATOR.fullmatch(piece) is not None
-        pieces.append(piece if is_separator else "".join(islice(unused_digits, len(piece))))
+        if SEPARATOR.fullmatch(piece):
+            pieces.append(piece)
+        else:
+            end = start + len(piece)
+            pieces.append(digits[start:end])
+            start = end
     return "".join(pieces)
+
+
+def without_prefix(identifier: str) -> str:
+    """The identifier without a prefix such as 0x, naa. or mpath-."""
+    return _PREFIX.sub("", identifier)
 
 
 def plain(text: str) -> str:

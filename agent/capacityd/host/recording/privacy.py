@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from capacityd.host.recording.contents import VERBATIM, is_identifier, is_identifying_property, keeps_property
 from capacityd.host.recording.format import Recording
-from capacityd.host.recording.numbering import PREFIX, SEPARATOR, Numbering, plain
+from capacityd.host.recording.numbering import SEPARATOR, Numbering, plain, without_prefix
 from capacityd.linux.filesystem_types import may_hang
 from capacityd.linux.mountinfo import MOUNT_TABLE
 
@@ -25,23 +25,23 @@ SHAPES = {
     "WWNs and other numbers of at least 16 hexadecimal digits": r"(?:(?<=0x)|(?<![0-9a-z]))[0-9a-f]{16,}(?![0-9a-z])",
     "addresses of iSCSI targets": r"(?<=\bip-)[0-9a-f\[][^\s]+?(?=-lun)",
 }
-"""Identifiers that are recognized anywhere by their form -> a regular expression."""
+"""Kind of identifiers that are recognized anywhere by their form -> regular expression."""
 
-_SHAPES = re.compile("|".join(SHAPES.values()), re.IGNORECASE)
+_ANY_SHAPE = re.compile("|".join(SHAPES.values()), re.IGNORECASE)
 _WITH_PUBLIC_UUIDS = re.compile("/(?:wmi|mei|tee)/")  # in these folders, a UUID identifies a kind of device
-_LINKS = re.compile(r"(?:(?<=/disk/by-id/)|(?<=/disk/by-uuid/)|(?<=/disk/by-partuuid/))[^\s,]+")
+_DISK_LINKS = re.compile(r"(?:(?<=/disk/by-id/)|(?<=/disk/by-uuid/)|(?<=/disk/by-partuuid/))[^\s,]+")
 """Names of links to disks that contain a serial number or a UUID."""
 _WORD = re.compile("[0-9A-Za-z]{6,}")
 _HOSTNAME = "host-1"
 
 
-def without_identifiers(recording: Recording, more: Iterable[str] = ()) -> Recording:
+def without_identifiers(recording: Recording, more_identifiers: Iterable[str] = ()) -> Recording:
     """A copy of a recording with numbers instead of identifiers.
 
-    more: identifiers that no recorded file or property contains, such as the machine's id.
+    more_identifiers: those that no recorded file or property contains, such as the machine's id.
     """
     privacy = Privacy(recording)
-    for identifier in more:
+    for identifier in more_identifiers:
         privacy.learn(identifier)
     return privacy.redacted_recording()
 
@@ -60,10 +60,11 @@ class Privacy:
 
     def learn(self, identifier: str) -> None:
         """Remembers an identifier without separators, and its words. redacted_recording() replaces them everywhere."""
-        without_prefix = PREFIX.sub("", identifier.strip(), count=1).lower()
-        for word in (plain(without_prefix), *SEPARATOR.split(without_prefix)):
+        main_part = without_prefix(identifier.strip()).lower()
+        words = SEPARATOR.split(main_part)
+        for word in [plain(main_part), *words]:
             if self._is_identifying(word):
-                self._words[word] = self._numbering.numbered(word)
+                self._words[word] = self._numbering.number_like(word)
 
     def _is_identifying(self, word: str) -> bool:
         """Whether a word of an identifier probably has no other meaning.
@@ -78,13 +79,13 @@ class Privacy:
 
     def _learn_recorded(self) -> None:
         """Remembers the identifiers in the recording's files and properties."""
-        groups = [*self._properties.values()]
+        devices = list(self._properties.values())
         for path, text in self._files.items():
             if is_identifier(path):
                 self.learn(text)
             if _is_uevent(path):
-                groups.append(_pairs(text))
-        for properties in groups:
+                devices.append(_pairs(text))
+        for properties in devices:
             for name, value in properties.items():
                 if is_identifying_property(name):
                     self.learn(value)
@@ -109,10 +110,16 @@ class Privacy:
         """The text with numbers instead of known identifiers, and of everything that has an identifier's form."""
         if _WITH_PUBLIC_UUIDS.search(text):
             return text
-        text = _LINKS.sub(lambda name: self._numbering.identifier(name[0]), text)
-        text = _SHAPES.sub(lambda shape: self._numbering.identifier(shape[0]), text)
-        text = _WORD.sub(lambda word: self._words.get(word[0].lower(), word[0]), text)
-        return self._hostname_pattern.sub(_HOSTNAME, text) if self._hostname_pattern else text
+        text = _DISK_LINKS.sub(lambda match: self._numbering.replacement(match[0]), text)
+        text = _ANY_SHAPE.sub(lambda match: self._numbering.replacement(match[0]), text)
+        text = _WORD.sub(lambda match: self._word(match[0]), text)
+        if self._hostname_pattern is None:
+            return text
+        return self._hostname_pattern.sub(_HOSTNAME, text)
+
+    def _word(self, word: str) -> str:
+        """The number that replaces a known identifier; any other word stays."""
+        return self._words.get(word.lower(), word)
 
     def _redacted(self, value: object) -> object:
         """A value of JSON, with text() applied to every text in it."""
@@ -126,12 +133,12 @@ class Privacy:
 
     def _address(self, interface: str, family: str, address: str, prefix: int, *details: object) -> list[object]:
         """The fields of an IP address, with another address."""
-        return [self.text(interface), family, self._numbering.address(address, prefix), prefix, *details]
+        return [self.text(interface), family, self._numbering.unused_address(address, prefix), prefix, *details]
 
     def _file(self, path: str, text: str) -> str:
         """A file's content without identifiers."""
         if is_identifier(path):
-            return self._numbering.identifier(text)
+            return self._numbering.replacement(text)
         if _is_uevent(path):
             redacted = self._device(_pairs(text))
             return "".join(f"{name}={value}\n" for name, value in redacted.items())
@@ -153,7 +160,7 @@ class Privacy:
             elif keeps_property(name):
                 redacted[name] = self.text(value)
             else:
-                redacted[name] = self._numbering.identifier(value)
+                redacted[name] = self._numbering.replacement(value)
         return redacted
 
     def _mount(self, line: str) -> str:
@@ -164,33 +171,41 @@ class Privacy:
         type_, _, source_and_options = after_hyphen.partition(" ")
         source, space, options = source_and_options.partition(" ")
         may_be_remote = may_hang(type_) and type_ != "autofs" and not source.startswith("/dev/")
-        if may_be_remote and re.search("[:/@]", source):  # server:/share, //server/share, user@server
-            source = self._numbering.named(source)
+        may_name_server = re.search("[:/@]", source) is not None  # server:/share, //server/share, user@server
+        if may_be_remote and may_name_server:
+            source = self._numbering.number_as_name(source)
         return self.text(f"{before_hyphen}{hyphen}{type_} {source}{space}{options}")
 
     def _pattern_of_hostname(self, hostname: str) -> re.Pattern[str] | None:
-        """Matches the machine's name with and without its domain; None if the name may be an unrelated word."""
+        """A pattern of the host name with and without its domain; None if the name may be another word, or is empty."""
         short = hostname.partition(".")[0]
-        if not short or short == "localhost" or short.isdigit() or short in self._kernel_words:
+        is_other_word = short == "localhost" or short.isdigit() or short in self._kernel_words
+        if not short or is_other_word:
             return None
-        spellings = "|".join(map(re.escape, (hostname, short, short.replace("-", "--"))))  # LVM doubles hyphens
-        return re.compile(rf"(?<![0-9A-Za-z])(?:{spellings})(?![0-9A-Za-z])", re.IGNORECASE)
+        name_in_lvm = short.replace("-", "--")  # LVM doubles hyphens
+        names = "|".join(map(re.escape, [hostname, short, name_in_lvm]))
+        return re.compile(rf"(?<![0-9A-Za-z])(?:{names})(?![0-9A-Za-z])", re.IGNORECASE)
 
 
 def _kernel_words(paths: Iterable[str]) -> set[str]:
     """The kernel's own names in these paths, and the words in them.
 
-    They stay, even if an identifier equals one of them: the serial number of a USB root hub is a name of the kernel.
+    These words stay, even if an identifier equals one: the serial number of a USB root hub is a name of the kernel.
     """
-    names = {name for path in paths if path.startswith("/sys/") for name in path.split("/")}
-    words = {word.lower() for name in names for word in SEPARATOR.split(name)}
-    return names | words
+    names: set[str] = set()
+    for path in paths:
+        if path.startswith("/sys/"):
+            names.update(path.split("/"))
+    words: set[str] = set()
+    for name in names:
+        words.update(SEPARATOR.split(name))
+    return names | {word.lower() for word in words}
 
 
 def _pairs(uevent: str) -> dict[str, str]:
     """The properties in a uevent file: name -> value."""
-    lines = (line.partition("=") for line in uevent.split("\n"))
-    return {name: value for name, equals, value in lines if equals}
+    lines = uevent.split("\n")
+    return dict(line.split("=", maxsplit=1) for line in lines if "=" in line)
 
 
 def _is_uevent(path: str) -> bool:

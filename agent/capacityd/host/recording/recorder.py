@@ -69,7 +69,7 @@ class Recorder:
         self._record_folder(os.path.dirname(RESUME))
         self._record_file(RESUME, _MAX_RECORDED_BYTES)
         self._record_folder(JOURNALS)
-        for path in [*automount_units(self._files)]:  # a copy, because _record_file() adds to self._files
+        for path in list(automount_units(self._files)):  # a list, because _record_file() changes self._files
             self._record_file(path, _MAX_RECORDED_BYTES, change=unit_without_options)
         self._record_named_paths()
         self._record_link_targets()
@@ -87,11 +87,12 @@ class Recorder:
 
     def _unrecorded(self) -> dict[str, list[str]]:
         """Folder -> the names in it of which nothing is recorded. The name of a subfolder ends with "/"."""
-        recorded = self._read_folders | self._files.keys()  # some were recorded later, for another reason
+        recorded = self._read_folders | self._files.keys()  # some names were recorded later, for another reason
         unrecorded: dict[str, list[str]] = {}
         for folder, names in self._left_out.items():
             for name in names:
-                if f"{folder}/{name.removesuffix('/')}" not in recorded:
+                path = f"{folder}/{name.removesuffix('/')}"
+                if path not in recorded:
                     unrecorded.setdefault(folder, []).append(name)
         return unrecorded
 
@@ -116,7 +117,7 @@ class Recorder:
                 self._listed_devices.add(device)
             for device_or_above in device_and_above(device):
                 if device_or_above in self._read_folders:
-                    break
+                    break  # the folders above were read before
                 self._record_folder(device_or_above)
 
     def _record_folder(self, folder: str) -> Mapping[str, str]:
@@ -179,16 +180,20 @@ class Recorder:
     def _record_failure(self, path: str, e: HostError) -> None:
         if e.errno in _ABSENT:
             return
-        is_too_long = e.errno == errno.EFBIG  # the recorder's limit is no error of the machine
-        self._errors[path] = "ENODATA" if is_too_long else error_name(e) or "EIO"
+        if e.errno == errno.EFBIG:  # the recorder's limit is no error of the machine
+            self._errors[path] = "ENODATA"
+        else:
+            self._errors[path] = error_name(e) or "EIO"
 
     def _record_named_paths(self) -> None:
         """Records the existence of what mounts, swap areas and loop devices name."""
         for path in sorted(named_paths(self._files)):
-            if real := self._resolve(path):
-                if real != path:
-                    self._links[path] = real
-                self._existing_only.add(real)
+            real = self._resolve(path)
+            if not real:
+                continue
+            if real != path:
+                self._links[path] = real
+            self._existing_only.add(real)
 
     def _record_link_targets(self) -> None:
         """Records the existence of link targets that are not recorded otherwise, such as drivers."""
@@ -199,9 +204,11 @@ class Recorder:
                 continue
             recorded.add(target_path)
             real = self._resolve(path)
-            if real and real.startswith(f"{_DEVICES}/"):
+            if not real:
+                continue
+            if real.startswith(f"{_DEVICES}/"):
                 self._record_folder(real)
-            if real and real not in self._read_folders and real not in self._files:
+            if real not in self._read_folders and real not in self._files:
                 self._existing_only.add(real)
 
     def _resolve(self, path: str) -> str | None:

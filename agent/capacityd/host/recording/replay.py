@@ -44,7 +44,11 @@ class RecordedHost(RecordedFiles):
 
     def property(self, device: str, *names: str) -> str | None:
         known = self.properties(device)
-        return next((known[name] for name in names if known.get(name)), None)
+        for name in names:
+            value = known.get(name)
+            if value:
+                return value
+        return None
 
     def link_modes(self, interface: str) -> Sequence[str]:
         return list(self._answer("link_modes", interface))

@@ -311,16 +311,16 @@ def test_a_serial_number_is_found_wherever_it_is_a_word(serial: str, around: str
     privacy.learn(serial)
     hidden = privacy.text(f"{around}{serial.upper() if upper else serial.lower()} {around}")
     assert serial.lower() not in hidden.lower()
-    assert Numbering().identifier(serial) in hidden
+    assert Numbering().replacement(serial) in hidden
 
 
 @given(st.text(max_size=40), st.text(max_size=40))
 def test_numbers_are_equal_if_and_only_if_the_identifiers_are(one: str, other: str) -> None:
     numbering = Numbering()
-    same = numbering.identifier(one) == numbering.identifier(other)
+    same = numbering.replacement(one) == numbering.replacement(other)
     assert same == (one == other) or squeezed(one) == squeezed(other)
     is_placeholder = len(set(plain(one))) < 2  # empty, or a repeated character, such as ff:ff:ff:ff:ff:ff
-    assert (numbering.identifier(one) == one) == is_placeholder
+    assert (numbering.replacement(one) == one) == is_placeholder
 
 
 def test_the_page_lists_the_forms_of_identifiers() -> None:

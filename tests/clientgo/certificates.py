@@ -176,149 +176,156 @@ def _from(m: Maker, extensions: str) -> Server:
     return server(m.leaf(root), root.pem)
 
 
+def _accepted(make: Callable[[Maker], Server], differs: str = "") -> Case:
+    """A case of a server that client-go accepts. differs: as in Case."""
+    return Case(make, accepted=True, differs=differs)
+
+
+def _refused(make: Callable[[Maker], Server], differs: str = "") -> Case:
+    """A case of a server that client-go refuses. differs: as in Case."""
+    return Case(make, accepted=False, differs=differs)
+
+
 _SELF_SIGNED = "OpenSSL takes no authority that may only sign as a server; openssl makes one that may do both"
 _DAMAGED = "OpenSSL refuses a text with a damaged block; no tool writes one"
 _LABEL = "OpenSSL takes the block's other labels"
 # In the functions, r is a root, i an intermediate authority, a an old authority, and b the new one.
 CASES: Mapping[str, Case] = {
-    "usual": Case(lambda m: _authority(m, lambda pem: pem), True),
-    "another authority": Case(lambda m: server(m.leaf(m.root()), m.root().pem), False),
+    "usual": _accepted(lambda m: _authority(m, lambda pem: pem)),
+    "another authority": _refused(lambda m: server(m.leaf(m.root()), m.root().pem)),
     # What the bundle contains.
-    "intermediate as authority": Case(lambda m: _three(m, lambda _, i, leaf: ([leaf, i], i.pem)), True),
-    "intermediate as authority, not sent": Case(lambda m: _three(m, lambda _, i, leaf: ([leaf], i.pem)), True),
-    "own certificate as authority": Case(lambda m: _three(m, lambda _r, i, leaf: ([leaf, i], leaf.pem)), True),
-    "own certificate and root": Case(lambda m: _three(m, lambda r, i, leaf: ([leaf, i], leaf.pem + r.pem)), True),
-    "own self-signed certificate": Case(lambda m: _self_signed(m, SERVER + LOOPBACK), True),
-    "own self-signed authority": Case(lambda m: _self_signed(m, CA + LOOPBACK), True, _SELF_SIGNED),
-    "own self-signed authority, as openssl makes it": Case(
-        lambda m: _self_signed(m, "basicConstraints = critical,CA:true\n" + LOOPBACK + IDENTIFIERS), True
+    "intermediate as authority": _accepted(lambda m: _three(m, lambda _, i, leaf: ([leaf, i], i.pem))),
+    "intermediate as authority, not sent": _accepted(lambda m: _three(m, lambda _, i, leaf: ([leaf], i.pem))),
+    "own certificate as authority": _accepted(lambda m: _three(m, lambda _r, i, leaf: ([leaf, i], leaf.pem))),
+    "own certificate and root": _accepted(lambda m: _three(m, lambda r, i, leaf: ([leaf, i], leaf.pem + r.pem))),
+    "own self-signed certificate": _accepted(lambda m: _self_signed(m, SERVER + LOOPBACK)),
+    "own self-signed authority": _accepted(lambda m: _self_signed(m, CA + LOOPBACK), _SELF_SIGNED),
+    "own self-signed authority, as openssl makes it": _accepted(
+        lambda m: _self_signed(m, "basicConstraints = critical,CA:true\n" + LOOPBACK + IDENTIFIERS)
     ),
-    "own expired certificate": Case(lambda m: _self_signed(m, SERVER + LOOPBACK, days=-1), False),
-    "root and sent intermediate": Case(lambda m: _three(m, lambda r, i, leaf: ([leaf, i], r.pem)), True),
-    "intermediate missing": Case(lambda m: _three(m, lambda r, _, leaf: ([leaf], r.pem)), False),
-    "other server's certificate as authority": Case(
-        lambda m: _three(m, lambda r, i, leaf: ([m.leaf(leaf), leaf, i], leaf.pem)), False
+    "own expired certificate": _refused(lambda m: _self_signed(m, SERVER + LOOPBACK, days=-1)),
+    "root and sent intermediate": _accepted(lambda m: _three(m, lambda r, i, leaf: ([leaf, i], r.pem))),
+    "intermediate missing": _refused(lambda m: _three(m, lambda r, _, leaf: ([leaf], r.pem))),
+    "other server's certificate as authority": _refused(
+        lambda m: _three(m, lambda r, i, leaf: ([m.leaf(leaf), leaf, i], leaf.pem))
     ),
-    "renewed intermediate": Case(_expired_intermediate, True),
+    "renewed intermediate": _accepted(_expired_intermediate),
     # Rotations.
-    "old, new; without identifiers": Case(
-        lambda m: _authorities(m, lambda a, b: (a, b), NO_IDENTIFIERS, IDENTIFIERS), True
+    "old, new; without identifiers": _accepted(
+        lambda m: _authorities(m, lambda a, b: (a, b), NO_IDENTIFIERS, IDENTIFIERS)
     ),
-    "new, old; without identifiers": Case(
-        lambda m: _authorities(m, lambda a, b: (b, a), NO_IDENTIFIERS, IDENTIFIERS), True
+    "new, old; without identifiers": _accepted(
+        lambda m: _authorities(m, lambda a, b: (b, a), NO_IDENTIFIERS, IDENTIFIERS)
     ),
-    "both without identifiers": Case(
-        lambda m: _authorities(m, lambda a, b: (a, b), NO_IDENTIFIERS, NO_IDENTIFIERS), True
+    "both without identifiers": _accepted(
+        lambda m: _authorities(m, lambda a, b: (a, b), NO_IDENTIFIERS, NO_IDENTIFIERS)
     ),
-    "both with identifiers": Case(lambda m: _authorities(m, lambda a, b: (a, b), IDENTIFIERS, IDENTIFIERS), True),
-    "only old": Case(lambda m: _authorities(m, lambda a, _: (a,), NO_IDENTIFIERS, IDENTIFIERS), False),
-    "many of one name": Case(
+    "both with identifiers": _accepted(lambda m: _authorities(m, lambda a, b: (a, b), IDENTIFIERS, IDENTIFIERS)),
+    "only old": _refused(lambda m: _authorities(m, lambda a, _: (a,), NO_IDENTIFIERS, IDENTIFIERS)),
+    "many of one name": _accepted(
         lambda m: _authorities(
             m, lambda a, b: (a, *(m.root("/CN=kubernetes", CA + NO_IDENTIFIERS) for _ in range(5)), b), "", IDENTIFIERS
         ),
-        True,
     ),
-    "expired authority beside a valid one": Case(
-        lambda m: _authority(m, lambda pem: m.root("/CN=old", days=-1).pem + pem), True
+    "expired authority beside a valid one": _accepted(
+        lambda m: _authority(m, lambda pem: m.root("/CN=old", days=-1).pem + pem)
     ),
-    "expired authority of the same name": Case(
-        lambda m: _authority(m, lambda pem: m.root("/CN=root", days=-1).pem + pem), True
+    "expired authority of the same name": _accepted(
+        lambda m: _authority(m, lambda pem: m.root("/CN=root", days=-1).pem + pem)
     ),
-    "expired authority": Case(lambda m: server(m.leaf(root := m.root(days=-1)), root.pem), False),
+    "expired authority": _refused(lambda m: server(m.leaf(root := m.root(days=-1)), root.pem)),
     # Names.
-    "only a common name": Case(lambda m: server(m.leaf(root := m.root(), SERVER, "/CN=127.0.0.1"), root.pem), False),
-    "only a common name, asked for": Case(
-        lambda m: server(m.leaf(root := m.root(), SERVER, "/CN=api"), root.pem, tls_server_name="api"), False
+    "only a common name": _refused(lambda m: server(m.leaf(root := m.root(), SERVER, "/CN=127.0.0.1"), root.pem)),
+    "only a common name, asked for": _refused(
+        lambda m: server(m.leaf(root := m.root(), SERVER, "/CN=api"), root.pem, tls_server_name="api")
     ),
-    "only a DNS name": Case(lambda m: _signed(m, SERVER + "subjectAltName = DNS:localhost\n"), False),
-    "an address as DNS name": Case(lambda m: _signed(m, SERVER + "subjectAltName = DNS:127.0.0.1\n"), False),
-    "another address": Case(lambda m: _signed(m, SERVER + "subjectAltName = IP:192.0.2.1\n"), False),
-    "tls-server-name": Case(
-        lambda m: _signed(m, SERVER + "subjectAltName = DNS:kubernetes\n", tls_server_name="kubernetes"), True
+    "only a DNS name": _refused(lambda m: _signed(m, SERVER + "subjectAltName = DNS:localhost\n")),
+    "an address as DNS name": _refused(lambda m: _signed(m, SERVER + "subjectAltName = DNS:127.0.0.1\n")),
+    "another address": _refused(lambda m: _signed(m, SERVER + "subjectAltName = IP:192.0.2.1\n")),
+    "tls-server-name": _accepted(
+        lambda m: _signed(m, SERVER + "subjectAltName = DNS:kubernetes\n", tls_server_name="kubernetes")
     ),
-    "tls-server-name in capitals": Case(
-        lambda m: _signed(m, SERVER + "subjectAltName = DNS:kubernetes\n", tls_server_name="Kubernetes"), True
+    "tls-server-name in capitals": _accepted(
+        lambda m: _signed(m, SERVER + "subjectAltName = DNS:kubernetes\n", tls_server_name="Kubernetes")
     ),
-    "tls-server-name, an address": Case(
-        lambda m: _signed(m, SERVER + "subjectAltName = IP:192.0.2.1\n", tls_server_name="192.0.2.1"), True
+    "tls-server-name, an address": _accepted(
+        lambda m: _signed(m, SERVER + "subjectAltName = IP:192.0.2.1\n", tls_server_name="192.0.2.1")
     ),
-    "tls-server-name, another": Case(lambda m: _signed(m, SERVER + LOOPBACK, tls_server_name="kubernetes"), False),
-    "wildcard": Case(
-        lambda m: _signed(m, SERVER + "subjectAltName = DNS:*.example.com\n", tls_server_name="api.example.com"), True
+    "tls-server-name, another": _refused(lambda m: _signed(m, SERVER + LOOPBACK, tls_server_name="kubernetes")),
+    "wildcard": _accepted(
+        lambda m: _signed(m, SERVER + "subjectAltName = DNS:*.example.com\n", tls_server_name="api.example.com")
     ),
-    "wildcard for two labels": Case(
-        lambda m: _signed(m, SERVER + "subjectAltName = DNS:*.example.com\n", tls_server_name="a.b.example.com"), False
+    "wildcard for two labels": _refused(
+        lambda m: _signed(m, SERVER + "subjectAltName = DNS:*.example.com\n", tls_server_name="a.b.example.com")
     ),
-    "partial wildcard": Case(
-        lambda m: _signed(m, SERVER + "subjectAltName = DNS:a*.example.com\n", tls_server_name="api.example.com"), False
+    "partial wildcard": _refused(
+        lambda m: _signed(m, SERVER + "subjectAltName = DNS:a*.example.com\n", tls_server_name="api.example.com")
     ),
     # Extensions and keys.
-    "authority without basicConstraints": Case(lambda m: _from(m, IDENTIFIERS), False),
-    "authority with keyUsage only": Case(
+    "authority without basicConstraints": _refused(lambda m: _from(m, IDENTIFIERS)),
+    "authority with keyUsage only": _refused(
         lambda m: _from(m, "keyUsage = keyCertSign\n" + IDENTIFIERS),
-        False,
         "OpenSSL takes the key usage for the missing basicConstraints",
     ),
-    "authority that may not sign": Case(
-        lambda m: _from(m, "basicConstraints = CA:true\nkeyUsage = cRLSign\n" + IDENTIFIERS), False
+    "authority that may not sign": _refused(
+        lambda m: _from(m, "basicConstraints = CA:true\nkeyUsage = cRLSign\n" + IDENTIFIERS)
     ),
-    "basicConstraints not critical": Case(lambda m: _from(m, "basicConstraints = CA:true\n" + IDENTIFIERS), True),
-    "path too long": Case(_path_too_long, False),
-    "server's certificate without extensions": Case(lambda m: _signed(m, LOOPBACK), True),
-    "for clients only": Case(lambda m: _signed(m, "extendedKeyUsage = clientAuth\n" + LOOPBACK), False),
-    "for any purpose": Case(
+    "basicConstraints not critical": _accepted(lambda m: _from(m, "basicConstraints = CA:true\n" + IDENTIFIERS)),
+    "path too long": _refused(_path_too_long),
+    "server's certificate without extensions": _accepted(lambda m: _signed(m, LOOPBACK)),
+    "for clients only": _refused(lambda m: _signed(m, "extendedKeyUsage = clientAuth\n" + LOOPBACK)),
+    "for any purpose": _accepted(
         lambda m: _signed(m, "extendedKeyUsage = anyExtendedKeyUsage\n" + LOOPBACK),
-        True,
         "OpenSSL wants serverAuth by name",
     ),
-    "expired": Case(
-        lambda m: server(m.issue("/CN=x", SERVER + LOOPBACK + IDENTIFIERS, r := m.root(), days=-1), r.pem), False
+    "expired": _refused(
+        lambda m: server(m.issue("/CN=x", SERVER + LOOPBACK + IDENTIFIERS, r := m.root(), days=-1), r.pem)
     ),
-    "SHA-1": Case(lambda m: _weak(m, digest="sha1"), False),
-    "SHA-1 in the root": Case(lambda m: server(m.leaf(r := m.issue("/CN=r", CA, digest="sha1")), r.pem), True),
-    "SHA-512": Case(lambda m: _weak(m, digest="sha512"), True),
-    "RSA, 1024 bits": Case(lambda m: _weak(m, key=_RSA_1024), True),
-    "RSA, 1024 bits, authority": Case(
-        lambda m: server(m.leaf(r := m.issue("/CN=r", CA + IDENTIFIERS, key=_RSA_1024)), r.pem), True
+    "SHA-1": _refused(lambda m: _weak(m, digest="sha1")),
+    "SHA-1 in the root": _accepted(lambda m: server(m.leaf(r := m.issue("/CN=r", CA, digest="sha1")), r.pem)),
+    "SHA-512": _accepted(lambda m: _weak(m, digest="sha512")),
+    "RSA, 1024 bits": _accepted(lambda m: _weak(m, key=_RSA_1024)),
+    "RSA, 1024 bits, authority": _accepted(
+        lambda m: server(m.leaf(r := m.issue("/CN=r", CA + IDENTIFIERS, key=_RSA_1024)), r.pem)
     ),
-    "RSA, 768 bits": Case(lambda m: _weak(m, key=("genrsa", "768")), False),
-    "Ed25519": Case(lambda m: _weak(m, key=("genpkey", "-algorithm", "ed25519")), True),
-    "P-521": Case(lambda m: _weak(m, key=("ecparam", "-name", "secp521r1", "-genkey", "-noout")), True),
+    "RSA, 768 bits": _refused(lambda m: _weak(m, key=("genrsa", "768"))),
+    "Ed25519": _accepted(lambda m: _weak(m, key=("genpkey", "-algorithm", "ed25519"))),
+    "P-521": _accepted(lambda m: _weak(m, key=("ecparam", "-name", "secp521r1", "-genkey", "-noout"))),
     # The text.
-    "comments": Case(lambda m: _authority(m, lambda pem: f"# caf\xe9\nsubject=/CN=x\n{pem}# end"), True),
-    "CRLF": Case(lambda m: _authority(m, lambda pem: pem.replace("\n", "\r\n")), True),
-    "spaces at the ends of lines": Case(lambda m: _authority(m, lambda pem: pem.replace("\n", " \t\n")), True),
-    "spaces before lines": Case(lambda m: _authority(m, lambda pem: pem.replace("\n", "\n  ").rstrip(" ")), False),
-    "spaces before the first line": Case(lambda m: _authority(m, lambda pem: f"  {pem}"), False),
-    "byte order mark": Case(
-        lambda m: _authority(m, lambda pem: f"\xef\xbb\xbf{pem}"), False, "capacityd leaves out what is not ASCII"
+    "comments": _accepted(lambda m: _authority(m, lambda pem: f"# caf\xe9\nsubject=/CN=x\n{pem}# end")),
+    "CRLF": _accepted(lambda m: _authority(m, lambda pem: pem.replace("\n", "\r\n"))),
+    "spaces at the ends of lines": _accepted(lambda m: _authority(m, lambda pem: pem.replace("\n", " \t\n"))),
+    "spaces before lines": _refused(lambda m: _authority(m, lambda pem: pem.replace("\n", "\n  ").rstrip(" "))),
+    "spaces before the first line": _refused(lambda m: _authority(m, lambda pem: f"  {pem}")),
+    "byte order mark": _refused(
+        lambda m: _authority(m, lambda pem: f"\xef\xbb\xbf{pem}"), "capacityd leaves out what is not ASCII"
     ),
-    "byte order mark, then a comment": Case(lambda m: _authority(m, lambda pem: f"\xef\xbb\xbf# x\n{pem}"), True),
-    "no newline at the end": Case(lambda m: _authority(m, lambda pem: pem.rstrip("\n")), True),
-    "text behind the end": Case(lambda m: _authority(m, lambda pem: pem.rstrip("\n") + "x\n"), False),
-    "one line": Case(lambda m: _authority(m, _one_line), True),
-    "empty lines": Case(lambda m: _authority(m, lambda pem: pem.replace("\n", "\n\n")), True, _DAMAGED),
-    "TRUSTED CERTIFICATE": Case(lambda m: _typed(m, "TRUSTED CERTIFICATE"), False),
-    "X509 CERTIFICATE": Case(lambda m: _typed(m, "X509 CERTIFICATE"), False, _LABEL),
-    "trusted and usual": Case(lambda m: _typed(m, "TRUSTED CERTIFICATE", "{}"), True),
-    "headers in a block": Case(
-        lambda m: _authority(m, lambda pem: pem.replace("ATE-----\n", "ATE-----\nName: x\n\n", 1)), False
+    "byte order mark, then a comment": _accepted(lambda m: _authority(m, lambda pem: f"\xef\xbb\xbf# x\n{pem}")),
+    "no newline at the end": _accepted(lambda m: _authority(m, lambda pem: pem.rstrip("\n"))),
+    "text behind the end": _refused(lambda m: _authority(m, lambda pem: pem.rstrip("\n") + "x\n")),
+    "one line": _accepted(lambda m: _authority(m, _one_line)),
+    "empty lines": _accepted(lambda m: _authority(m, lambda pem: pem.replace("\n", "\n\n")), _DAMAGED),
+    "TRUSTED CERTIFICATE": _refused(lambda m: _typed(m, "TRUSTED CERTIFICATE")),
+    "X509 CERTIFICATE": _refused(lambda m: _typed(m, "X509 CERTIFICATE"), _LABEL),
+    "trusted and usual": _accepted(lambda m: _typed(m, "TRUSTED CERTIFICATE", "{}")),
+    "headers in a block": _refused(
+        lambda m: _authority(m, lambda pem: pem.replace("ATE-----\n", "ATE-----\nName: x\n\n", 1))
     ),
-    "damaged beside usual": Case(
-        lambda m: _authority(m, lambda pem: f"{_damaged('MIIB')}{pem}{_damaged('!')}"), True, _DAMAGED
+    "damaged beside usual": _accepted(
+        lambda m: _authority(m, lambda pem: f"{_damaged('MIIB')}{pem}{_damaged('!')}"), _DAMAGED
     ),
-    "unfinished beside usual": Case(
-        lambda m: _authority(m, lambda pem: pem[: len(pem) // 2] + "\n" + pem), True, _DAMAGED
+    "unfinished beside usual": _accepted(
+        lambda m: _authority(m, lambda pem: pem[: len(pem) // 2] + "\n" + pem), _DAMAGED
     ),
-    "usual, then unfinished": Case(lambda m: _authority(m, lambda pem: pem + pem[: len(pem) // 2]), True, _DAMAGED),
-    "truncated": Case(lambda m: _authority(m, lambda pem: pem[: len(pem) // 2]), False),
-    "key instead of a certificate": Case(lambda m: server(m.leaf(root := m.root()), root.key.read_text()), False),
-    "key beside the certificate": Case(
-        lambda m: server(m.leaf(root := m.root()), root.key.read_text() + root.pem), True
+    "usual, then unfinished": _accepted(lambda m: _authority(m, lambda pem: pem + pem[: len(pem) // 2]), _DAMAGED),
+    "truncated": _refused(lambda m: _authority(m, lambda pem: pem[: len(pem) // 2])),
+    "key instead of a certificate": _refused(lambda m: server(m.leaf(root := m.root()), root.key.read_text())),
+    "key beside the certificate": _accepted(
+        lambda m: server(m.leaf(root := m.root()), root.key.read_text() + root.pem)
     ),
-    "the same twice": Case(lambda m: _authority(m, lambda pem: pem + pem), True),
-    "empty": Case(lambda m: _authority(m, lambda _: ""), False),
-    "only a newline": Case(lambda m: _authority(m, lambda _: "\n"), False),
+    "the same twice": _accepted(lambda m: _authority(m, lambda pem: pem + pem)),
+    "empty": _refused(lambda m: _authority(m, lambda _: "")),
+    "only a newline": _refused(lambda m: _authority(m, lambda _: "\n")),
 }
 
 

@@ -20,8 +20,12 @@ URLLIB3 = ("1.26.20", "2.8.0")
 """The last 1.x release, and the newest release."""
 NEEDS_URLLIB3_2 = VERSIONS[-1:]
 ALL = tuple(
-    (version, urllib3) for version in VERSIONS for urllib3 in (URLLIB3[-1:] if version in NEEDS_URLLIB3_2 else URLLIB3)
+    (version, urllib3)
+    for version in VERSIONS
+    for urllib3 in URLLIB3
+    if urllib3 == URLLIB3[-1] or version not in NEEDS_URLLIB3_2
 )
+"""All pairs of versions that work together: of the client, and of urllib3."""
 _PINS = Path(__file__).with_name("clients.txt")
 _BESIDE = ("psutil", "pyudev", "tabulate")  # what capacityd imports besides the client
 

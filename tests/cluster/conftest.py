@@ -19,7 +19,7 @@ from tests.cluster.kubelet import kubelet as kubelet_of
 from tests.cluster.proxy import Proxy, fault_proxy
 from tests.cluster.releases import programs, release
 from tests.cluster.service import Service, service_on_machine
-from tests.cluster.versions import has
+from tests.cluster.versions import has_feature
 from tests.support.machines import usb_device
 
 # The fixtures of tests that run a kubelet. The tests of documentation pages use binaries.
@@ -36,13 +36,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Deselects tests that do not fit the version. With --kubelet, also deselects tests that run no kubelet."""
     version = _version(config)
     skewed = config.getoption("kubelet", default=None) is not None
-    chosen: dict[bool, list[pytest.Item]] = {True: [], False: []}
+    selected: list[pytest.Item] = []
+    deselected: list[pytest.Item] = []
     for item in items:
-        has_features = all(has(version, mark.args[0]) for mark in item.iter_markers("since"))
+        has_features = all(has_feature(version, mark.args[0]) for mark in item.iter_markers("since"))
         runs_kubelet = not _WITH_KUBELET.isdisjoint(_arguments(item))
-        chosen[has_features and (runs_kubelet or not skewed)].append(item)
-    config.hook.pytest_deselected(items=chosen[False])
-    items[:] = chosen[True]
+        fits = has_features and (runs_kubelet or not skewed)
+        (selected if fits else deselected).append(item)
+    config.hook.pytest_deselected(items=deselected)
+    items[:] = selected
 
 
 def _arguments(item: pytest.Item) -> Collection[str]:

@@ -93,18 +93,19 @@ class Interleaved:
 
     def read(self) -> NodeState:
         state = self._node.read()
-        self._judged.seen()
+        self._judged.tell_node_read()
         return state
 
     def write(self, patch: Patch) -> NodeState:
-        if self.interruptions and self._chance.random() < 0.7:
+        is_disturbed = self.interruptions > 0 and self._chance.random() < 0.7
+        if is_disturbed:
             self.interruptions -= 1
             self.disturb()
-        self._judged.asked(STRATEGIC, patch_document(patch))
+        self._judged.tell_patch(STRATEGIC, patch_document(patch))
         state = self._node.write(patch)
         self.writes += 1
-        self._judged.changed(Writer.CAPACITYD)
-        self._judged.seen()
+        self._judged.tell_node_changed(Writer.CAPACITYD)
+        self._judged.tell_node_read()
         return state
 
     def report(self, event: Event, state: NodeState) -> None:
@@ -113,7 +114,7 @@ class Interleaved:
     def disturb(self) -> None:
         """The other writer acts once."""
         self._other.act()
-        self._judged.changed(Writer.OTHER)
+        self._judged.tell_node_changed(Writer.OTHER)
 
 
 def run(cluster: Cluster, passes: int, seed: int) -> Counter[str]:
@@ -142,16 +143,17 @@ def _make_pass(cluster: Cluster, node: Node, name: str, chance: random.Random) -
     service = Service(cast(ServerNode, interleaved))
     service.lower_after = 0.0
     published = {letter: Quantity(chance.randint(3, 5)) for letter in "ab" if chance.random() < 0.7}
-    if chance.random() < 0.6:
-        judged.has({A: Absent("none"), B: Absent("none"), **_by_resource(published)})
+    has_published_before = chance.random() < 0.6
+    if has_published_before:
+        judged.tell_pass_reads({A: Absent("none"), B: Absent("none"), **_by_resource(published)})
         service.make_pass(clock.now, **published)
-        service.restart()  # JudgedNode.has() assumes a pass without a memory
+        service.restart()  # JudgedNode.tell_pass_reads() assumes a pass without a memory
     for _ in range(chance.choice((0, 0, 1, 2, 3))):
         interleaved.disturb()
     interleaved.interruptions = chance.choice((0, 1, 1, 2))
-    clock.now = 1100.0 + chance.choice((0, 3600))
+    clock.now = 1100.0 + chance.choice((0, 3600))  # an hour later, the condition's heartbeat is due, too
     readings = {letter: _reading(chance) for letter in "ab"}
-    judged.has(_by_resource(readings))
+    judged.tell_pass_reads(_by_resource(readings))
     end = service.make_pass(clock.now, **readings)
     counts = {"passes": 1, "PATCHes": interleaved.writes, "failures": int(end.error is not None)}
     return other.counts + Counter(counts)

@@ -133,12 +133,12 @@ def _kill_one(
 ) -> bool:
     """Starts a pass, and kills it this many seconds after this moment. Returns whether it was still running."""
     _judge_sees(judged, numbers)
-    judged.seen()
+    judged.tell_node_read()
     killed: Future[bool] = Future()
     proxy.actions[:] = [_kill(passes, judged, *when, killed)]
     passes.start()
     was_running = killed.result(PATIENCE)
-    judged.changed(Writer.CAPACITYD)
+    judged.tell_node_changed(Writer.CAPACITYD)
     return was_running
 
 
@@ -146,13 +146,13 @@ def _make_next_pass(passes: Killer, judged: JudgedNode, numbers: Mapping[str, in
     _judge_sees(judged, numbers)
     passes.start()
     passes.finish()
-    judged.changed(Writer.CAPACITYD)
+    judged.tell_node_changed(Writer.CAPACITYD)
 
 
 def _judge_sees(judged: JudgedNode, numbers: Mapping[str, int]) -> None:
     """A pass begins without a memory, and reads these numbers."""
-    judged.forgets()
-    judged.has({name: Quantity(number) for name, number in numbers.items()})
+    judged.tell_memory_lost()
+    judged.tell_pass_reads({name: Quantity(number) for name, number in numbers.items()})
 
 
 def _file(service: Service, name: str) -> Path:
@@ -175,7 +175,7 @@ def _kill(passes: Killer, judged: JudgedNode, moment: Moment, delay: float, kill
     """An action of the proxy that kills the pass. `killed` gets the result: whether the pass was still running."""
 
     def action(exchange: Exchange) -> None:
-        judged.asked(exchange.headers["Content-Type"], json.loads(exchange.body))
+        judged.tell_patch(exchange.headers["Content-Type"], json.loads(exchange.body))
         with ThreadPoolExecutor() as pool:  # its end waits for the API server's answer
             if moment is not Moment.UNSENT:
                 fetched = pool.submit(exchange.fetch)

@@ -14,6 +14,7 @@ _CLONE_NEWNET = 0x40000000
 _KOBJECT_UEVENT = 15
 _UDEV_GROUP = 2
 _MAGIC = 0xFEEDCAFE
+_HEADER_SIZE = 40  # bytes of libudev's struct monitor_netlink_header, which the properties follow
 
 
 @contextmanager
@@ -55,9 +56,12 @@ class UdevSender:
     def send_raw(self, body: bytes, subsystem: str, devtype: str = "") -> None:
         """Sends an event with these properties, which may be malformed. Filters see only the other arguments."""
         # The kernel filters events for listeners by hashes of subsystem and devtype and a Bloom filter of the tags.
-        head = struct.pack("<8sIII", b"libudev\0", socket.htonl(_MAGIC), 40, 40) + struct.pack("<I", len(body))
+        header_size, body_begins_at = _HEADER_SIZE, _HEADER_SIZE
+        head = struct.pack("<8sIIII", b"libudev\0", socket.htonl(_MAGIC), header_size, body_begins_at, len(body))
         hashes = [_murmur2(text.encode()) if text else 0 for text in (subsystem, devtype)]
-        self._socket.sendto(head + struct.pack(">IIII", *hashes, 0, 0) + body, (0, 1 << (_UDEV_GROUP - 1)))
+        no_tags = (0, 0)  # the two halves of the Bloom filter
+        groups = 1 << (_UDEV_GROUP - 1)
+        self._socket.sendto(head + struct.pack(">IIII", *hashes, *no_tags) + body, (0, groups))
 
     def close(self) -> None:
         self._socket.close()

@@ -39,8 +39,11 @@ class Exchange(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
-        action = self.server.actions.pop() if self.command == "PATCH" and self.server.actions else Exchange.relay
-        action(self)
+        if self.command == "PATCH" and self.server.actions:
+            action = self.server.actions.pop()
+            action(self)
+        else:
+            self.relay()
 
     do_POST = do_PATCH = do_GET  # noqa: N815  # the names that the library looks for
 

@@ -74,7 +74,9 @@ class Service:
         """Starts the service. wait: whether to wait until its first pass has ended and, without an error, until it
         watches its Node.
         """
-        command = self.machine.inside(["env", "-i", *self._environment(), *self.command])
+        command = self.machine.inside(
+            ["env", "-i", *self._environment(), f"NOTIFY_SOCKET={self.folder}/notify", *self.command]
+        )
         self.notifications.clear()
         self.process = Daemon(command, self.folder / "service.log")
         if wait:
@@ -123,7 +125,7 @@ class Service:
 
     def inside(self, command: Sequence[str | Path]) -> list[str | Path]:
         """Wraps a command to run on the machine, in the service's environment without NOTIFY_SOCKET."""
-        return self.machine.inside(["env", "-i", *self._environment()[:-1], *command])
+        return self.machine.inside(["env", "-i", *self._environment(), *command])
 
     def last_pass(self) -> PassStatus:
         """The last pass's state for `capacityd status`, once no worker is running."""
@@ -242,12 +244,12 @@ class Service:
         self.wait_idle()
 
     def _environment(self) -> list[str]:
+        """The service's environment without NOTIFY_SOCKET."""
         return [
             "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
             "LANG=C.UTF-8",
             "SYSTEMD_DEVICE_VERIFY_SYSFS=0",
             f"RUNTIME_DIRECTORY={self.runtime_directory}",
-            f"NOTIFY_SOCKET={self.folder}/notify",
         ]
 
     def end(self) -> None:

@@ -166,4 +166,4 @@ def test_the_bandwidth_that_is_added_is_enforced(cluster: Cluster, tmp_path: Pat
         applied(cluster, manifest, changed(cluster, body)),
         applied(cluster, ENFORCE, lambda: annotations_of(dry_run(cluster, body, pods())) == expected),
     ):
-        pass
+        pass  # applied() has waited until the pod has both

@@ -18,7 +18,7 @@ from tests.cluster.controlplane import Cluster
 from tests.cluster.docs import cluster_world
 from tests.cluster.kubectl import KUBEADM_CONFIG_TEMPLATE, apply_crd, kubectl, succeed
 from tests.cluster.processes import PATIENCE
-from tests.cluster.versions import CLAIMS, CLAIMS_GONE, DEVICE_CLASSES, has
+from tests.cluster.versions import CLAIMS, CLAIMS_GONE, DEVICE_CLASSES, has_feature
 from tests.support.pages import blocks, manifests, pages, place, play, same
 
 FOREIGN = {
@@ -58,7 +58,7 @@ def whole_object(document: dict[str, Any]) -> dict[str, Any] | None:
 def shown(page: Path, kubernetes: str) -> str:
     """The page, with the output of this version of Kubernetes."""
     text = page.read_text()
-    on_claims = has(kubernetes, CLAIMS) and not has(kubernetes, CLAIMS_GONE)
+    on_claims = has_feature(kubernetes, CLAIMS) and not has_feature(kubernetes, CLAIMS_GONE)
     return text if on_claims else text.replace(ON_CLAIMS, "")
 
 

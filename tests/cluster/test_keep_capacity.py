@@ -65,6 +65,7 @@ def names(number: int, length: int) -> list[str]:
     return [f"{domain}/{n:0{digits}}" for n in range(number)]
 
 
+# The last two annotations have almost 256 KiB, which is the limit for an annotation.
 @pytest.mark.parametrize(("number", "length"), [(1, 23), (300, 23), (7000, 23), (5500, 40), (1200, 200)])
 def test_all_published_resources_are_kept(write_zeros: Write, number: int, length: int) -> None:
     """The API server limits the cost of a policy, and the size of annotations."""

@@ -17,7 +17,7 @@ from capacityd.node.api_node import ApiNode
 from tests.cluster.api import ApiError
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import ADMIN, Credentials, kubeconfig, node_user
-from tests.cluster.versions import OWN_NODE_ONLY, has
+from tests.cluster.versions import OWN_NODE_ONLY, has_feature
 
 pytestmark = pytest.mark.protocol
 
@@ -117,7 +117,7 @@ def test_an_invalid_content_is_rejected(cluster: Cluster, node: str) -> None:
     with pytest.raises(NodeRejected):
         api_node.write(patch_of(state, -1))
     with pytest.raises(NodeRejected, match="HTTP 422"):
-        api_node.write(patch_of(state, annotations={ANNOTATION: "x" * 300_000}))
+        api_node.write(patch_of(state, annotations={ANNOTATION: "x" * 300_000}))  # more than 256 KiB
     assert NAME not in cluster.capacity(node)
 
 
@@ -126,7 +126,7 @@ def test_another_nodes_node_is_refused(cluster: Cluster, node: str, kubernetes: 
     cache = CredentialsCache(Identity(node, is_certain=True, is_own_node=True))
     asked = ApiNode(str(cluster.kubeconfig(node_user(mine))), None, Machine("no-such-host", None), cache)
     denied = "A kubelet's identity has access to its own Node only"
-    if has(kubernetes, OWN_NODE_ONLY):
+    if has_feature(kubernetes, OWN_NODE_ONLY):
         with pytest.raises(NodeUnauthorized, match=f'get nodes with HTTP 403: .*"system:node:{mine}" .*{denied}'):
             asked.read()
     else:

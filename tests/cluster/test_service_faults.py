@@ -42,7 +42,7 @@ def test_a_full_runtime_directory(cluster: Cluster) -> None:
     with service_on_machine(cluster) as service:
         service.runtime_directory.mkdir()
         service.machine.run("mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", service.runtime_directory)
-        machine_has(service, 4)
+        write_number(service, 4)
         service.configure(f'[resources."{name}"]\nfile = {{ path = "{service.folder}/a" }}\n')
         fill = service.runtime_directory / "fill"
         service.machine.run("sh", "-c", f"dd if=/dev/zero of={fill} bs=4k status=none || :")
@@ -50,7 +50,7 @@ def test_a_full_runtime_directory(cluster: Cluster) -> None:
         service.wait_capacity("4", name)
         service.wait(lambda: "the configuration check failed and is retried: " in service.log(), PROMPT, "it is logged")
         for number in (5, 3):
-            machine_has(service, number)
+            write_number(service, number)
             service.wait_capacity(str(number), name)
         service.wait_true()
         stale = f"! {service.runtime_directory} is not writable: {full}; the information below is stale"
@@ -58,14 +58,14 @@ def test_a_full_runtime_directory(cluster: Cluster) -> None:
         assert service.log().count(full) == 1, "it is logged once"
 
         service.machine.run("rm", fill)
-        machine_has(service, 6)
+        write_number(service, 6)
         service.wait_capacity("6", name)
         service.wait(lambda: service.cli("status").returncode == 0, PATIENCE, "status shows all")
         assert service.published() == {name: 6}
         assert "Traceback" not in service.log()
 
 
-def machine_has(service: Service, number: int) -> None:
+def write_number(service: Service, number: int) -> None:
     new = service.folder / "a.new"
     new.write_text(str(number))
     new.rename(service.folder / "a")

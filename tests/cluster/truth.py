@@ -72,7 +72,9 @@ def broken_promise(
     judge = Judge((*ADMITTED, _BUSY))
     begin, *_ = steps[0]
     try:
-        judge.configuration_is(begin, Configuration({name: ConfiguredResource() for name in names}, lower_after=10.0))
+        judge.configuration_becomes(
+            begin, Configuration({name: ConfiguredResource() for name in names}, lower_after=10.0)
+        )
         for at, tell, arguments in steps:
             tell(judge, at, *arguments)
     except BrokenPromise as broken:
@@ -85,7 +87,7 @@ def _versions(versions: Sequence[Version]) -> Iterator[Step]:
     last: Version | None = None
     for version in versions:
         by = Writer.CAPACITYD if last is None or _is_by_capacityd(last, version) else Writer.OTHER
-        yield version.received, Judge.node_is, (None if version.type == "DELETED" else version.node, by)
+        yield version.received, Judge.node_becomes, (None if version.type == "DELETED" else version.node, by)
         last = version
 
 
@@ -98,7 +100,7 @@ def _changes(changes: Iterable[Change]) -> Iterator[Step]:
     for change in sorted(changes, key=lambda change: change.at):
         for name, number in change.quantities.items():
             readings[name] = Unknown("too old") if number is None else Quantity(number)
-        yield change.at, Judge.machine_has, (dict(readings),)
+        yield change.at, Judge.readings_become, (dict(readings),)
 
 
 def _spans(spans: Iterable[Span]) -> Iterator[Step]:
@@ -108,16 +110,19 @@ def _spans(spans: Iterable[Span]) -> Iterator[Step]:
         # If two faults overlap that are the same trouble for the judge, the later end counts.
         end = max(other.end for other in known if _TROUBLES[other.kind] is trouble and other.begin <= span.end)
         yield span.begin - 1.0, Judge.trouble_begins, (trouble,)
-        yield end + (MINUTE if span.kind in _UNSEEN else 0.0), Judge.trouble_ends, (trouble,)
+        until_seen = MINUTE if span.kind in _UNSEEN else 0.0
+        yield end + until_seen, Judge.trouble_ends, (trouble,)
 
 
 def is_right(version: Version, expected: Mapping[str, int | None]) -> bool:
     """Whether the condition is True, and the expected quantities are published and allocatable."""
+    if version.condition.get("status") != "True":
+        return False
     places = view.published(version.node), view.stored(version.node), view.allocatable(version.node)
-    return version.condition.get("status") == "True" and all(
-        quantity is not None and all(str(place.get(name)) == str(quantity) for place in places)
-        for name, quantity in expected.items()
-    )
+    for name, quantity in expected.items():
+        if quantity is None or any(str(place.get(name)) != str(quantity) for place in places):
+            return False
+    return True
 
 
 def quantities(changes: Iterable[Change]) -> dict[str, int | None]:
@@ -133,4 +138,5 @@ def right_within(spans: Sequence[Span]) -> float:
     if not spans:
         return SLACK
     begin, end = min(span.begin for span in spans), max(span.end for span in spans)
-    return pace(end - begin) + (ANSWERED if any(span.kind == "agent" for span in spans) else 0.0) + SLACK
+    had_two_agents = any(span.kind == "agent" for span in spans)
+    return pace(end - begin) + (ANSWERED if had_two_agents else 0.0) + SLACK

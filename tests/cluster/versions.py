@@ -26,6 +26,6 @@ def differences() -> dict[str, str]:
     return dict(re.findall(r"^\| (.+?) \| (\d+\.\d+) \| .+ \|$", table, re.MULTILINE))
 
 
-def has(version: str, feature: str) -> bool:
+def has_feature(version: str, feature: str) -> bool:
     """Whether a version has a feature. Raises KeyError for an unknown feature."""
     return numbers(version)[:2] >= numbers(differences()[feature])

@@ -34,7 +34,9 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return 130
     report(" ".join(names), outcomes, time.monotonic() - run.begun)
-    return int(any(outcome.failed for outcome in outcomes) or ("--complete" in arguments and bool(_missing(outcomes))))
+    has_failed = any(outcome.failed for outcome in outcomes)
+    is_incomplete = "--complete" in arguments and bool(_missing(outcomes))
+    return int(has_failed or is_incomplete)
 
 
 def report(name: str, outcomes: Sequence[Outcome], seconds: float) -> None:
@@ -45,14 +47,17 @@ def report(name: str, outcomes: Sequence[Outcome], seconds: float) -> None:
         lines = [f"flaky: {test}" for test in outcome.flaky] + [f"FAILED {test}" for test in outcome.failed]
         print("".join(f"{line}\n" for line in sorted(lines)), end="")
     skipped = Counter(reason for o in outcomes for reason in o.skipped.values())
-    names = {missing: [o.part.name for o in outcomes if o.left_out == missing] for missing in _missing(outcomes)}
     left_out = [f"{number} tests: {reason}" for reason, number in skipped.items()]
-    left_out += [f"{', '.join(parts)}: {missing}" for missing, parts in names.items()]
+    for missing in _missing(outcomes):
+        parts = [outcome.part.name for outcome in outcomes if outcome.left_out == missing]
+        left_out.append(f"{', '.join(parts)}: {missing}")
+    for line in left_out:
+        print(f"left out: {line}")
     if left_out:
-        print("\n".join([*(f"left out: {line}" for line in left_out), "The result is partial."]))
+        print("The result is partial.")
     passed, failed = sum(o.passed for o in outcomes), sum(len(o.failed) for o in outcomes)
-    also = f", {sum(skipped.values())} skipped" if skipped else ""
-    print(f"{passed} passed, {failed} failed{also}")
+    and_skipped = f", {sum(skipped.values())} skipped" if skipped else ""
+    print(f"{passed} passed, {failed} failed{and_skipped}")
 
 
 def _missing(outcomes: Sequence[Outcome]) -> set[str]:

@@ -59,17 +59,19 @@ class Job:
         outcome = self.outcome
         outcome.seconds += time.monotonic() - self._begun
         outcome.cpu += usage.ru_utime + usage.ru_stime
-        before, outcome.failed = outcome.failed, {}
+        failed_before = outcome.failed
+        outcome.failed = {}
         self._read_results()
         # 1: tests failed. Any other status means that pytest has not run all of them.
         if status == 1 and outcome.failed and not self._again:
             self._again = True
             self._start()
             return False
-        outcome.flaky = {test: text for test, text in before.items() if test not in outcome.failed}
+        outcome.flaky = {test: text for test, text in failed_before.items() if test not in outcome.failed}
         if status and not outcome.failed:
             last = self._log.read_text(errors="replace").splitlines()[-40:]
-            outcome.failed, outcome.flaky = {self.part.name: "\n".join(last), **outcome.flaky}, {}
+            outcome.failed = {self.part.name: "\n".join(last), **outcome.flaky}
+            outcome.flaky = {}
         return True
 
     def kill(self) -> None:

@@ -93,14 +93,21 @@ def _kubernetes(name: str, programs: Sequence[str] = ()) -> Part:
 _SERVERS, _KUBERNETES = _kubernetes("servers", SERVERS), _kubernetes("kubernetes")
 
 
+def _files(folder: str, longest: tuple[str, ...]) -> list[str]:
+    """The test files of a folder. Those whose names begin with one of `longest` take longest, and so come first."""
+    names = sorted(path.name for path in (ROOT / folder).glob("test_*.py"))
+    names.sort(key=lambda name: not name.startswith(longest))
+    return [f"{folder}/{name}" for name in names]
+
+
 def _cluster(name: str, marks: str, workers: int, after: Part = _KUBERNETES) -> Part:
     # Each worker has its own control plane and runs whole files, the longest first. Most of these tests wait.
     options = f"-n {workers} --dist loadscope --no-loadscope-reorder"
-    files = sorted((ROOT / "tests/cluster").glob("test_*.py"), key=lambda path: (path.name[5] != "s", path.name))
+    files = _files("tests/cluster", longest=("test_s",))
     return _pytest(
         name,
         options,
-        *(str(path.relative_to(ROOT)) for path in files),
+        *files,
         marks=marks,
         after=after.name,
         needs=after.needs,
@@ -108,13 +115,13 @@ def _cluster(name: str, marks: str, workers: int, after: Part = _KUBERNETES) -> 
 
 
 def _package(name: str, marks: str, workers: int) -> Part:
-    files = sorted((ROOT / "tests/package").glob("test_*.py"), key=lambda path: (path.name[5] not in "lrs", path.name))
+    files = _files("tests/package", longest=("test_l", "test_r", "test_s"))
     # Only the release tests need the tools that make a release.
     tools: tuple[str, ...] = () if marks == _SHORT else (".venv-packaging/ready",)
     return _pytest(
         name,
         f"-n {workers} --dist loadscope --no-loadscope-reorder",
-        *(str(path.relative_to(ROOT)) for path in files),
+        *files,
         marks=marks,
         prepare=("packages-package", *tools),
         needs=(needs.root, needs.namespaces),

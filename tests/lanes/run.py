@@ -44,8 +44,9 @@ class Lane:
         """Reports the parts that this machine can't run."""
         parts: dict[str, list[str]] = {}
         for part in list(self._waiting):
-            needs = (*(need() for need in part.needs), *map(target, part.prepare))
-            if missing := next(filter(None, needs), None):
+            needs = [*(need() for need in part.needs), *map(target, part.prepare)]
+            missing = next((need for need in needs if need), None)
+            if missing:
                 self._waiting.remove(part)
                 self._outcomes[part.name] = Outcome(part, left_out=missing)
                 parts.setdefault(missing, []).append(part.name)
@@ -55,7 +56,8 @@ class Lane:
     def _start(self) -> None:
         for part in list(self._waiting):
             before = self._outcomes.get(part.after or "")
-            if len(self._jobs) < _AT_ONCE and (before or part.after not in self._names):
+            waits_for_another = part.after in self._names and before is None
+            if len(self._jobs) < _AT_ONCE and not waits_for_another:
                 self._waiting.remove(part)
                 if before and before.failed:
                     failed = {part.name: f"not run, because {part.after} failed"}
@@ -64,7 +66,8 @@ class Lane:
                     self._jobs.append(Job(part))
 
     def _look(self) -> None:
-        for job in [job for job in self._jobs if job.has_ended()]:
+        ended = [job for job in self._jobs if job.has_ended()]
+        for job in ended:
             self._jobs.remove(job)
             outcome = self._outcomes[job.part.name] = job.outcome
             for name, text in (outcome.failed | outcome.flaky).items():

@@ -65,7 +65,7 @@ class ApiServer:
 @contextmanager
 def api_server(machine: Machine) -> Iterator[ApiServer]:
     """Starts the API server, and writes the kubeconfig of the machine's kubelet."""
-    with network_of(Path(f"/proc/{machine.init}/ns/net")):
+    with network_of(Path(f"/proc/{machine.init}/ns/net")):  # only while the server's socket is created
         serving = watch_server()
         server = serving.__enter__()
     try:

@@ -15,8 +15,9 @@ from tests.package.packages import Packages, build_packages, built_packages
 @pytest.fixture(scope="session")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Packages:
     """The packages, built once for all workers, without the unit tests of the build."""
-    alone = "PYTEST_XDIST_WORKER" not in os.environ
-    top = tmp_path_factory.getbasetemp() if alone else tmp_path_factory.getbasetemp().parent
+    top = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        top = top.parent  # the folder of all workers
     with open(top / "packages.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if (top / "packages").exists():

@@ -12,10 +12,13 @@ from tests.package.console import Console
 from tests.package.trees import tree
 
 _BOOT = Path(__file__).with_name("boot")
+# Creates a TAP device with the name in the first argument. The constants are those of linux/if_tun.h.
 _TAP = """
 import fcntl, signal, struct, sys
+TUNSETIFF, IFF_TAP, IFF_NO_PI = 0x400454CA, 0x0002, 0x1000
 tun = open("/dev/net/tun", "r+b", 0)
-fcntl.ioctl(tun, 0x400454CA, struct.pack("16sH22x", sys.argv[1].encode(), 0x1002))
+ifreq = struct.pack("16sH22x", sys.argv[1].encode(), IFF_TAP | IFF_NO_PI)  # the name, the flags, and padding
+fcntl.ioctl(tun, TUNSETIFF, ifreq)
 signal.pause()
 """
 

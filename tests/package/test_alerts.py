@@ -28,7 +28,8 @@ KUBE = {"node": "n1", "condition": CONDITION}
 
 def healthy(minute: int) -> NodeAt:
     """A healthy node at this minute. It makes a pass once in a resync period."""
-    last = minute * 60 // RESYNC * RESYNC
+    passes = minute * 60 // RESYNC
+    last = passes * RESYNC
     return NodeAt(last_reconcile=last, last_success=last + 0.5)
 
 
@@ -172,6 +173,7 @@ FAULTS: Mapping[str, Fault] = {
     "clash of names": found("DeviceClass"),
     "overcommitted": found("Overcommitted", 2),
     "a suspicion": Fault(fleet={"QuantityDiffers": 3}),
+    # The last report is from minute 59, and the test compares the alerts in minute 200.
     "old report": Fault(alerts={"CapacityFleetReportOld": ADDRESS}, value="2h 21m 0s", fleet={}, begin=60),
     "no condition": Fault(alerts={"CapacityConditionMissing": {"node": "n1"}}, condition=None),
 }

@@ -61,7 +61,8 @@ class Project:
     def release(self, version: str, status: int = 0, key: str | None = None) -> str:
         """Makes the release with the installed tools. key: the signing key (default: the one in the keyring)."""
         if key is None:
-            key = self.run("gpg", "--list-keys", "--with-colons").partition("\nfpr:")[2].split(":")[8]
+            _, _, fields = self.run("gpg", "--list-keys", "--with-colons").partition("\nfpr:")
+            key = fields.split(":")[8]  # the fingerprint
         tools = "--old-file=.venv-packaging/ready"
         return self.run("make", "--silent", tools, "release", f"VERSION={version}", f"KEY={key}", status=status)
 
@@ -94,18 +95,17 @@ def test_nodes_install_a_release_and_upgrade_to_the_next() -> None:
             clone.release(version)
         released = clone.folder / "dist/0.1.0"
         assert {path.name for path in released.iterdir()} == {
-            *(
-                "SHA256SUMS",
-                "SHA256SUMS.asc",
-                "apt",
-                "capacityd-0.1.0.cdx.json",
-                "capacityd-0.1.0.deb.cdx.json",
-                "kubectl-capacityd-0.1.0.cdx.json",
-                "kubectl-capacityd-0.1.0.deb.cdx.json",
-                "debian",
-                "python",
-            ),
-            *("release-notes.md", "site"),
+            "SHA256SUMS",
+            "SHA256SUMS.asc",
+            "apt",
+            "capacityd-0.1.0.cdx.json",
+            "capacityd-0.1.0.deb.cdx.json",
+            "debian",
+            "kubectl-capacityd-0.1.0.cdx.json",
+            "kubectl-capacityd-0.1.0.deb.cdx.json",
+            "python",
+            "release-notes.md",
+            "site",
         }
         assert (released / "release-notes.md").read_text().startswith("The first version.")
         install(node, released)

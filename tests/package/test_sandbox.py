@@ -103,7 +103,7 @@ DENIED = {
     "setuid": "touch /run/capacityd/x && chmod u+s /run/capacityd/x",
     "priorities": "nice -n -5 true 2>&1 | grep -q . && exit 1",
     "packets": "python3 -Ic 'import socket; socket.socket(socket.AF_PACKET, socket.SOCK_RAW)'",
-    "written code": "python3 -Ic 'import mmap; mmap.mmap(-1, 4096, prot=7)'",
+    "written code": "python3 -Ic 'from mmap import *; mmap(-1, 4096, prot=PROT_READ | PROT_WRITE | PROT_EXEC)'",
     "capabilities": "grep -q 'CapBnd:.*[1-9a-f]' /proc/self/status",
 }
 
@@ -325,6 +325,7 @@ def test_the_service_receives_events_of_mounts_and_counts_none_twice(served: Mac
         f.truncate(16 << 20)
     subprocess.run(["mkfs.ext4", "-q", image], check=True)
     path = served.put(image)
+    # The kernel gives loop-control the numbers 10 and 237, and each loop device the number 7.
     served.run("sh", "-ec", "cd /dev; test -e loop-control || mknod loop-control c 10 237")
     before = by_hand(served)["example.com/filesystems"]
     served.run("mkdir", "-p", "/srv/data", "/home/data")
@@ -339,8 +340,8 @@ def test_the_service_receives_events_of_mounts_and_counts_none_twice(served: Mac
     try:
         served.run("mount", "--bind", "/srv/data", "/home/data")
         served.wait_for_readings({"example.com/filesystems": before + 1})
-        expected = by_hand(served)
-        served.wait_for_readings({name: expected[name] for name in ("example.com/filesystem-mib",)})
+        size = "example.com/filesystem-mib"
+        served.wait_for_readings({size: by_hand(served)[size]})
         served.run("umount", "/home/data")
     finally:
         served.run("umount", "--all-targets", "/srv/data")

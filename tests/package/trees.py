@@ -25,15 +25,17 @@ HOOK = """cd "$1" && mkdir -p etc/cloud && : >etc/cloud/cloud-init.disabled && :
 
 # A node image with the dependencies of the package, so that dpkg alone can install it.
 NODE = (
-    *("dbus", "iproute2", "systemd", "systemd-sysv", "udev"),
-    *(
-        "python3-kubernetes",
-        "python3-prometheus-client",
-        "python3-psutil",
-        "python3-pyudev",
-        "python3-systemd",
-        "python3-tabulate",
-    ),
+    "dbus",
+    "iproute2",
+    "systemd",
+    "systemd-sysv",
+    "udev",
+    "python3-kubernetes",
+    "python3-prometheus-client",
+    "python3-psutil",
+    "python3-pyudev",
+    "python3-systemd",
+    "python3-tabulate",
 )
 PACKAGES = {"12": (*NODE, "cloud-init"), "13": NODE, "22.04": (*NODE, "python3-tomli"), "24.04": NODE, "26.04": NODE}
 

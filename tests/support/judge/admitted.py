@@ -5,7 +5,7 @@ Nothing else is excused.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import inf
 
@@ -41,6 +41,7 @@ class Admitted:
         return " ".join((self.excuses.__doc__ or "").split())
 
 
+# Names of promises that several exceptions excuse.
 _TRUE = ("true_only_while_right", "true_when_written")
 _TIME = ("true_only_while_right", "right_in_time")
 _OWNER = ("untouched", "right_in_time", "true_only_while_right", "true_when_written")
@@ -48,8 +49,9 @@ _OWNER = ("untouched", "right_in_time", "true_only_while_right", "true_when_writ
 
 def a_limit_holds_a_change_back(memory: Memory, breach: Breach) -> float:
     """The limit on writes can delay a change by a minute, and the condition can stay True meanwhile."""
-    times = memory.passes_with_write[1 - WRITES :]
-    is_often = len(times) == WRITES - 1 and times[-1] - times[0] < WRITES * MINUTE
+    before = WRITES - 1  # the writes before the last one that the limit lets pass
+    times = memory.passes_with_write[-before:]
+    is_often = len(times) == before and times[-1] - times[0] < WRITES * MINUTE
     return MINUTE if is_often and memory.at - times[-1] < MINUTE + REACTION else 0.0
 
 
@@ -69,17 +71,17 @@ def the_node_is_out_of_reach(memory: Memory, breach: Breach) -> float:
         return inf
     ended = [memory.ended[trouble] for trouble in (Trouble.API, Trouble.STOPPED) if trouble in memory.ended]
     until = [span.ended + pace(span.ended - span.began) + REACTION for span in ended]
-    return max([0.0, *(at - breach.since for at in until)])
+    return _seconds_until(until, breach)
 
 
 def the_node_is_not_watched(memory: Memory, breach: Breach) -> float:
     """If capacityd cannot watch the Node, it finds a change of the Node within five minutes."""
-    return POLLED if memory.was(Trouble.WATCH, memory.at - breach.since) else 0.0
+    return POLLED if memory.is_recent(Trouble.WATCH, within=memory.at - breach.since) else 0.0
 
 
 def the_watch_is_dead(memory: Memory, breach: Breach) -> float:
     """If the watch of the Node breaks without an error, capacityd finds a change of the Node within 75 s."""
-    return NOTICED if memory.was(Trouble.DEAD_WATCH, memory.at - breach.since) else 0.0
+    return NOTICED if memory.is_recent(Trouble.DEAD_WATCH, within=memory.at - breach.since) else 0.0
 
 
 def no_event_reports_a_change(memory: Memory, breach: Breach) -> float:
@@ -89,7 +91,7 @@ def no_event_reports_a_change(memory: Memory, breach: Breach) -> float:
         return inf
     resource = view.resource_of(breach.entry)
     noticed = [at for entry, at in memory.noticed.items() if resource in ("", entry)]
-    return max([0.0, *(at - breach.since for at in noticed)])
+    return _seconds_until(noticed, breach)
 
 
 def another_capacityd_writes(memory: Memory, breach: Breach) -> float:
@@ -97,7 +99,7 @@ def another_capacityd_writes(memory: Memory, breach: Breach) -> float:
     it should be False."""
     if Trouble.OTHER_CAPACITYD in memory.troubles:
         return inf
-    if not memory.was(Trouble.OTHER_CAPACITYD, memory.at - breach.since + ANSWERED):
+    if not memory.is_recent(Trouble.OTHER_CAPACITYD, within=memory.at - breach.since + ANSWERED):
         return 0.0
     return ANSWERED + max(0.0, memory.ended[Trouble.OTHER_CAPACITYD].ended - breach.since)
 
@@ -105,8 +107,8 @@ def another_capacityd_writes(memory: Memory, breach: Breach) -> float:
 def others_keep_overwriting(memory: Memory, breach: Breach) -> float:
     """If others overwrite capacityd's values three times within six minutes, the condition is False until 90 s after
     the last time."""
-    often = sum(breach.since - at < WRITES * MINUTE for at in memory.overwritten) >= 3
-    return ANSWERED if often and breach.fault is None else 0.0
+    recent = [at for at in memory.overwritten if breach.since - at < WRITES * MINUTE]
+    return ANSWERED if len(recent) >= 3 and breach.fault is None else 0.0
 
 
 def the_annotation_is_lost_with_the_memory(memory: Memory, breach: Breach) -> float:
@@ -122,7 +124,13 @@ def the_annotation_is_believed(memory: Memory, breach: Breach) -> float:
 def anothers_number_equals_ours(memory: Memory, breach: Breach) -> float:
     """If another writer takes over a key of capacityd and writes the same number, capacityd does not notice, and can
     later remove the key."""
-    return inf if "of another writer from" in breach.detail else 0.0
+    is_removal = "of another writer from" in breach.detail  # a text of the promise "untouched"
+    return inf if is_removal else 0.0
+
+
+def _seconds_until(moments: Iterable[float], breach: Breach) -> float:
+    """The seconds from the begin of a breach until the last of these moments. 0: no moment comes after the begin."""
+    return max([0.0, *(moment - breach.since for moment in moments)])
 
 
 ADMITTED = (

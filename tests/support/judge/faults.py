@@ -57,7 +57,8 @@ def faults(memory: Memory, node: Document | None, readings: dict[str, Reading]) 
 def _faults(memory: Memory, node: Document | None, readings: dict[str, Reading]) -> Iterator[Fault]:
     configuration, listed = memory.configuration, view.published(node)
     is_empty = not configuration.resources and not configuration.broken
-    if not configuration.complete or (is_empty and listed.keys() & view.stored(node).keys()):
+    keeps_keys = bool(listed.keys() & view.stored(node).keys())
+    if not configuration.complete or (is_empty and keeps_keys):
         yield Fault(FaultKind.INCOMPLETE)
     names = {*configuration.resources, *configuration.broken, *listed, *memory.ours}
     for resource in sorted({view.resource_of(name) for name in names}):
@@ -71,7 +72,7 @@ def _resource_faults(memory: Memory, node: Document | None, name: str, reading: 
     """What is wrong with a resource."""
     text, quantity = view.stored(node).get(name), view.published(node).get(name)
     if memory.is_plugins(name):
-        if isinstance(reading, Unknown) and (memory.is_configured(name) or name in memory.configuration.broken):
+        if isinstance(reading, Unknown) and memory.is_named(name):
             yield Fault(FaultKind.UNKNOWN, name)
         if quantity is not None or (memory.is_configured(name) and isinstance(reading, Quantity)):
             yield Fault(FaultKind.NOT_OURS, name)
@@ -91,7 +92,7 @@ def _resource_faults(memory: Memory, node: Document | None, name: str, reading: 
 
 def _unknown_faults(memory: Memory, name: str, text: str | None) -> Iterator[Fault]:
     """What is wrong with a resource whose reading is unknown. text: the stored number."""
-    if memory.is_configured(name) or name in memory.configuration.broken:
+    if memory.is_named(name):
         yield Fault(FaultKind.UNKNOWN, name)
     published = memory.published.get(name, 0)
     is_zeroed = text is not None and view.number(name, text) == 0 and published != 0
@@ -118,17 +119,18 @@ def _number_faults(node: Document | None, name: str, reading: Quantity) -> Itera
 def _gone_faults(memory: Memory, node: Document | None, name: str) -> Iterator[Fault]:
     """What is wrong with a key of capacityd's that must be removed. A number that another writer has set may stay."""
     text, quantity = view.stored(node).get(name), view.published(node).get(name)
-    if text is None or view.number(name, text) in (memory.published.get(name), 0):
-        if text is not None or quantity is not None:
-            yield Fault(FaultKind.LOWER, name)
-    elif quantity is not None:
+    is_of_others = text is not None and view.number(name, text) not in (memory.published.get(name), 0)
+    if is_of_others and quantity is not None:
         yield Fault(FaultKind.LEFT, name)
+    elif not is_of_others and (text is not None or quantity is not None):
+        yield Fault(FaultKind.LOWER, name)
 
 
 def _label_faults(memory: Memory, node: Document | None, entry: str) -> Iterator[Fault]:
     """What is wrong with a label. Its resource has no fault."""
     text, listed = view.stored(node).get(entry), view.published(node)
     quantity = listed.get(view.resource_of(entry))
+    is_own_number = entry in memory.ours and text == str(memory.published.get(entry))
     if memory.is_configured(entry) and quantity is not None:
         if text is not None and not memory.may_write(entry):
             yield Fault(FaultKind.NOT_OURS, entry)
@@ -136,7 +138,7 @@ def _label_faults(memory: Memory, node: Document | None, entry: str) -> Iterator
             yield Fault(FaultKind.LABEL, entry)
     elif text is not None and entry in listed and entry not in memory.ours:  # listed, but never capacityd's
         yield Fault(FaultKind.NOT_OURS, entry)
-    elif memory.configuration.may_remove and entry in memory.ours and text == str(memory.published.get(entry)):
+    elif memory.configuration.may_remove and is_own_number:
         yield Fault(FaultKind.LABEL, entry)
 
 

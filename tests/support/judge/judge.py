@@ -45,7 +45,9 @@ class Judge:
         self._true_since: dict[Fault, float] = {}
         """Since when the condition has been True in spite of each present fault."""
         self._last_seen: dict[Fault, float] = {}
+        """When each fault was last seen beside a condition that is True."""
         self._began: dict[Fault, float] = {}
+        """Since when each fault has been seen beside a condition that is True. Short repairs do not count."""
         self._wrong_since: dict[Fault | None, float] = {}
         """Since when each present fault has existed. None stands for a condition that is not True without a fault."""
 
@@ -67,19 +69,19 @@ class Judge:
             memory.booted_at = memory.changed_at = at
             memory.passes_with_write, memory.lower_since = [], {}
 
-    def configuration_is(self, at: float, configuration: Configuration) -> None:
+    def configuration_becomes(self, at: float, configuration: Configuration) -> None:
         """A configuration comes into effect."""
         with self._happening(at) as memory:
             memory.configuration, memory.changed_at = configuration, at
             memory.passes_with_write = []  # a reload is a person's intent
 
-    def machine_has(self, at: float, readings: Mapping[str, Reading]) -> None:
+    def readings_become(self, at: float, readings: Mapping[str, Reading]) -> None:
         """The machine has these true readings from now on, whether capacityd knows them or not."""
         with self._happening(at) as memory:
             if memory.readings != readings:
                 memory.readings, memory.changed_at = dict(readings), at
 
-    def plugins_are(self, at: float, names: frozenset[str] | None) -> None:
+    def plugins_become(self, at: float, names: frozenset[str] | None) -> None:
         """Device plugins have registered these names. None: the list of names can't be read."""
         with self._happening(at) as memory:
             memory.changed_at = memory.at
@@ -90,7 +92,7 @@ class Judge:
             memory.plugins = names
             memory.ours -= names
 
-    def node_is(self, at: float, node: Document | None, by: Writer) -> None:
+    def node_becomes(self, at: float, node: Document | None, by: Writer) -> None:
         """The Node has changed. None: the Node does not exist."""
         with self._happening(at) as memory:
             asked = self._asked or node  # without a PATCH that was seen, the stored Node counts as asked for
@@ -217,7 +219,8 @@ class Judge:
             if breach.lasts and lasted <= breach.lasts:
                 continue
             allowed = breach.lasts + self._excused(promise.__name__, breach)
-            if lasted > allowed or allowed == 0.0:
+            is_wrong_at_once = allowed == 0.0
+            if is_wrong_at_once or lasted > allowed:
                 self.broken = self.broken or BrokenPromise(promise.__name__, breach, lasted, allowed)
                 raise self.broken
 

@@ -14,6 +14,8 @@ from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from tests.support.judge import node_view as view
 from tests.support.judge.surroundings import Configuration, Document, Trouble, Writer
 
+KEPT = 20
+"""How many times of each kind are remembered: more than any promise looks at."""
 BOOT_SECONDS = 180.0
 """Seconds after a boot during which lower_after_boot counts."""
 
@@ -101,6 +103,10 @@ class Memory:
         resource = self.configuration.resources.get(view.resource_of(entry))
         return resource is not None and (resource.label or not view.is_label(entry))
 
+    def is_named(self, resource: str) -> bool:
+        """Whether the configuration has a resource, with or without an error."""
+        return self.is_configured(resource) or resource in self.configuration.broken
+
     def is_adopted(self, entry: str) -> bool:
         """Whether the configuration takes an entry over from another writer."""
         return self.is_configured(entry) and self.configuration.resources[view.resource_of(entry)].adopt
@@ -136,7 +142,7 @@ class Memory:
             annotated_by_others={*self.annotated_by_others},
             believed={*self.believed},
         )
-        memory._published(before, after)
+        memory._note_published(before, after)
         return memory
 
     # Changes
@@ -144,14 +150,15 @@ class Memory:
     def read(self, at: float, readings: dict[str, Reading]) -> None:
         """A pass reads the machine."""
         self.pass_readings, self.began_pass_at = readings, at
-        self.passes = [*self.passes, at][-20:]
+        self.passes = [*self.passes, at][-KEPT:]
         del self.seen_nodes[:-2]
         self._note_lower()
 
     def see(self, node: Document | None) -> None:
         """capacityd gets the Node."""
         self.seen_nodes.append(node)
-        self.believed |= self.annotated_by_others - (self.ours if self.remembers else set())
+        known_better = self.ours if self.remembers else set()
+        self.believed |= self.annotated_by_others - known_better
 
     def begin(self, trouble: Trouble, entries: frozenset[str]) -> None:
         known = self.troubles.get(trouble)
@@ -165,7 +172,7 @@ class Memory:
             if trouble is Trouble.SOURCES:
                 self.noticed |= dict.fromkeys(known.entries, self.at)
 
-    def was(self, trouble: Trouble, within: float) -> bool:
+    def is_recent(self, trouble: Trouble, *, within: float) -> bool:
         """Whether the trouble is present, or has ended at most this number of seconds ago."""
         if trouble in self.troubles:
             return True
@@ -196,7 +203,7 @@ class Memory:
         times = self.passes_with_write
         if Trouble.API not in self.troubles and (not times or times[-1] < self.began_pass_at):
             times.append(self.at)
-            del times[:-20]
+            del times[:-KEPT]
 
     def change(self, node: Document | None, by: Writer, asked: Document | None) -> None:
         """The Node changes. asked: the Node that capacityd's PATCH should lead to. None: another writer's change."""
@@ -210,13 +217,13 @@ class Memory:
         self.node = node
         if asked is not None:
             ours = {*self.ours}
-            self._published(before, asked)
-            self._altered(ours, view.stored(asked), new)
-            self._annotated_by_others(asked)  # by a webhook
+            self._note_published(before, asked)
+            self._note_altered(ours, view.stored(asked), new)
+            self._note_annotated_by_others(asked)  # a webhook may have annotated more
         else:
             self.changed_at = self.at
-            self.overwritten = [*self.overwritten, self.at][-10:]
-            self._annotated_by_others(before)
+            self.overwritten = [*self.overwritten, self.at][-KEPT:]
+            self._note_annotated_by_others(before)
         self._note_orphans()
 
     def back_up(self) -> None:
@@ -238,7 +245,7 @@ class Memory:
         self.remembers, self.believed = False, set()
         self.passes_with_write = []
 
-    def _published(self, before: Document | None, asked: Document) -> None:
+    def _note_published(self, before: Document | None, asked: Document) -> None:
         """capacityd's PATCH turns one Node into another. Notes which entries become ours, and which are given up."""
         old, new, listed = view.stored(before), view.stored(asked), view.published(asked)
         for name, quantity in listed.items():
@@ -251,15 +258,15 @@ class Memory:
                 self.orphaned.discard(name)
         for name in self.ours - listed.keys():
             is_of_others = self.written_by.get(name, Writer.CAPACITYD) is not Writer.CAPACITYD
-            is_left = is_of_others and old.get(name) == new.get(name)
-            if name not in new or is_left or self.is_plugins(name):
+            is_left_to_others = is_of_others and old.get(name) == new.get(name)
+            if name not in new or is_left_to_others or self.is_plugins(name):
                 self._give_up(name)
         by_others = (self.believed | self.annotated_by_others) & view.published(before).keys()
         for name in (self.orphaned | by_others) - listed.keys():
             self._give_up(name)
         self._note_lower()
 
-    def _altered(self, ours: set[str], asked: dict[str, str], stored: dict[str, str]) -> None:
+    def _note_altered(self, ours: set[str], asked: dict[str, str], stored: dict[str, str]) -> None:
         """A webhook has altered a PATCH. An altered entry stays ours, with the number that is stored."""
         for name in (ours | self.ours) & changed(asked, stored) & stored.keys():
             self.ours.add(name)
@@ -271,7 +278,7 @@ class Memory:
             names.discard(name)
         self.published.pop(name, None)
 
-    def _annotated_by_others(self, expected: Document | None) -> None:
+    def _note_annotated_by_others(self, expected: Document | None) -> None:
         """Notes the entries that another writer has put into the annotation. expected: the Node without them."""
         expected_numbers = view.published(expected)
         for name, quantity in view.published(self.node).items():

@@ -65,7 +65,9 @@ def number(entry: str, text: str | None) -> int | None:
 
 def annotation(node: Document | None) -> str | None:
     """The text of the annotation."""
-    annotations: Mapping[str, str] = (node["metadata"].get("annotations") if node else None) or {}
+    if node is None:
+        return None
+    annotations: Mapping[str, str] = node["metadata"].get("annotations") or {}
     return annotations.get(PUBLISHED)
 
 
@@ -87,7 +89,9 @@ def _parsed(text: str | None) -> dict[str, Any]:
 
 def conditions(node: Document | None) -> list[Mapping[str, Any]]:
     """All conditions of capacityd's type."""
-    every = (node["status"].get("conditions") if node else None) or []
+    if node is None:
+        return []
+    every = node["status"].get("conditions") or []
     return [condition for condition in every if condition.get("type") == CONDITION]
 
 

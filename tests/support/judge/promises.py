@@ -24,12 +24,14 @@ HINDERS = frozenset({*Trouble}) - {
     Trouble.UNREADABLE,
     Trouble.WATCH,
 }
-"""The troubles during which nothing need be repaired of what they are about."""
+"""While one of these troubles lasts, capacityd need not repair the entries that it concerns."""
 QUIET = 700.0
 """Seconds after which nothing of an earlier change is left to be done."""
 LASTS = 9.5
 """Seconds for which a repair must last at least: a kubelet reports every ten seconds."""
 ROUNDING = 0.05  # seconds
+LEAST_RESYNC = 0.8
+"""The share of the resync period after which a heartbeat may come: the pauses between heartbeats are random."""
 
 
 def pace(wrong_for: float) -> float:
@@ -117,10 +119,16 @@ def holds(memory: Memory, before: Document, after: Document) -> Iterator[Breach]
         if view.is_label(name) or name not in old or name not in memory.ours:
             continue
         was, now, published = view.number(name, old[name]), view.number(name, new.get(name)), memory.published[name]
-        is_fall = was != 0 if now is None else now < published and (was is None or now < was)
-        if is_fall and not may_fall(memory, name):
+        if _is_fall(was, now, published) and not may_fall(memory, name):
             since = memory.lower_since.get(name, memory.at)
             yield _act(memory, name, f"{name} has fallen to {now} after {memory.at - since:.1f} s")
+
+
+def _is_fall(was: int | None, now: int | None, published: int) -> bool:
+    """Whether a stored number has become smaller, and is smaller than the published one. None: no number is stored."""
+    if now is None:
+        return was != 0
+    return now < published and (was is None or now < was)
 
 
 def true_when_written(memory: Memory, before: Document, after: Document) -> Iterator[Breach]:
@@ -142,8 +150,11 @@ def observes(memory: Memory) -> Iterator[Breach]:
 def few_writes(memory: Memory) -> Iterator[Breach]:
     """capacityd writes to the Node at most six times in a row, then once a minute."""
     times = memory.passes_with_write
+    if not times or times[-1] != memory.at:
+        return
     for index, since in enumerate(times):
-        if times[-1] == memory.at and len(times) - index > WRITES + (memory.at - since + ROUNDING) / MINUTE:
+        writes, minutes = len(times) - index, (memory.at - since + ROUNDING) / MINUTE
+        if writes > WRITES + minutes:
             yield _act(memory, "", f"the Node was written too often: {times[index:]}")
             break
 
@@ -151,10 +162,12 @@ def few_writes(memory: Memory) -> Iterator[Breach]:
 def quiet(memory: Memory) -> Iterator[Breach]:
     """While there is no fault and nothing changes, capacityd sends only its heartbeat."""
     since = max([memory.changed_at, memory.heard_at, *(span.ended for span in memory.spans(""))])
-    if memory.troubles or not view.is_true(memory.node) or memory.at - since < QUIET or len(memory.requests) < 2:
+    is_quiet = not memory.troubles and view.is_true(memory.node) and memory.at - since >= QUIET
+    if not is_quiet or len(memory.requests) < 2:
         return
     last = memory.requests[-2]
-    if last > since + QUIET and memory.at - last < 0.8 * memory.configuration.resync - 1.0:
+    least_pause = LEAST_RESYNC * memory.configuration.resync - 1.0  # 1 s: a pass takes some time
+    if last > since + QUIET and memory.at - last < least_pause:
         yield _act(memory, "", f"it sends a request {memory.at - last:.0f} s after the last one")
 
 
@@ -170,8 +183,8 @@ def right_in_time(memory: Memory, wrong_since: dict[Fault | None, float]) -> Ite
     fault lasted, whichever is longer."""
     for fault, since in sorted(wrong_since.items(), key=str):
         entry = fault.entry if fault else ""
-        hindered = [span for trouble, span in memory.troubles.items() if trouble in HINDERS and span.concerns(entry)]
-        if hindered:
+        hinders = [span for trouble, span in memory.troubles.items() if trouble in HINDERS]
+        if any(span.concerns(entry) for span in hinders):
             continue
         spans = memory.spans(entry)
         calm = max([memory.changed_at, since, *(span.ended for span in spans)])

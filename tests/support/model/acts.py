@@ -76,8 +76,8 @@ def change_reading(
         world.unheard[name] = math.inf
 
 
-def has(name: str, quantity: int) -> Act:
-    """The machine has this number of a resource's devices."""
+def set_quantity(name: str, quantity: int) -> Act:
+    """The machine's number of a resource's devices becomes this one."""
     return change_reading(name, Quantity(quantity))
 
 

@@ -151,7 +151,12 @@ class ModelWatcher(ModelChild):
     def _later(self, seconds: float, happens: Callable[[], None]) -> None:
         """Calls a function after some seconds, if the connection is still the same."""
         connection = self._connection
-        self.service.world.later(seconds, lambda: happens() if connection == self._connection else None)
+
+        def happens_if_connected() -> None:
+            if connection == self._connection:
+                happens()
+
+        self.service.world.later(seconds, happens_if_connected)
 
     def _connect(self) -> None:
         service = self.service

@@ -192,7 +192,7 @@ class ModelService:
     def _kill_children(self, _: float, spared: Collection[int]) -> dict[int, int]:
         for child in [child for child in self._children if child.pid not in spared]:
             child.kill()
-        return dict.fromkeys(self.killed_pids, 9)
+        return dict.fromkeys(self.killed_pids, int(signal.SIGKILL))
 
     def remove_child(self, child: ModelChild) -> None:
         if child in self._children:

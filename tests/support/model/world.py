@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import heapq
+import math
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -46,16 +47,17 @@ class World:
         self.others: list[ModelService] = []
         """Services on other machines that write the same Node."""
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
+        """A heap of actions: when each happens on the judge's clock, its number, and the action."""
         self._entries = self._kubelet_starts = self._others_started = 0
         self._patches = 0  # how many PATCHes the pass has sent
-        self._shown = ""
+        self._shown = ""  # the text of state.json that the judge has seen last
         self._restores = False
         self._plugins: frozenset[str] | None = frozenset()
         self.server.listeners.append(self._node_changes)
         self.server.on_patch = self._asks
         self.server.on_answer = self._answers
         self.judge.machine_boots(self.machine.steady - self.machine.uptime)
-        self.judge.configuration_is(self.machine.steady, for_judge(self.machine.config))
+        self.judge.configuration_becomes(self.machine.steady, for_judge(self.machine.config))
         if registered:
             self.start_kubelet()
         self.service = ModelService(self, self.machine, seed)
@@ -79,14 +81,18 @@ class World:
             for service in (self.service, *self.others):
                 service.attend()
             due = [self.machine.steady + service.due_in() for service in (self.service, *self.others)]
-            next_at = min([*due, *(at for at, _, _ in self._agenda[:1])])
+            next_at = min([*due, self._next_on_agenda()])
             self._move(min(next_at, end))
-            if self._agenda and self._agenda[0][0] <= min(next_at, end):
+            if self._next_on_agenda() <= min(next_at, end):
                 _, _, happens = heapq.heappop(self._agenda)
                 happens()
                 self.look()
             elif next_at > end:
                 return
+
+    def _next_on_agenda(self) -> float:
+        """When the next action of the agenda happens, on the judge's clock. Infinity: there is no action."""
+        return self._agenda[0][0] if self._agenda else math.inf
 
     def _move(self, steady: float) -> None:
         self.machine.uptime = max(self.machine.uptime, steady - self.machine.earlier)
@@ -97,7 +103,7 @@ class World:
     def pass_time_at_once(self, seconds: float) -> None:
         """Lets time pass while no service runs."""
         end = self.machine.steady + seconds
-        while self._agenda and self._agenda[0][0] <= end:
+        while self._next_on_agenda() <= end:
             at, _, happens = heapq.heappop(self._agenda)
             self._move(at)
             happens()
@@ -110,7 +116,7 @@ class World:
         steady = self.machine.steady
         if self._plugins != self.machine.plugins:
             self._plugins = self.machine.plugins
-            self.judge.plugins_are(steady, self._plugins)
+            self.judge.plugins_become(steady, self._plugins)
         known, troubles = self.judge.memory.troubles, self._troubles()
         for trouble, entries in troubles.items():
             if trouble not in known or known[trouble].entries != entries:
@@ -121,7 +127,7 @@ class World:
         if readings == self.judge.memory.readings:
             self.judge.time_passes(steady)
         else:
-            self.judge.machine_has(steady, readings)
+            self.judge.readings_become(steady, readings)
 
     def _troubles(self) -> dict[Trouble, frozenset[str]]:
         """The present troubles, and the entries that each concerns. No entries: the trouble concerns everything."""
@@ -155,7 +161,7 @@ class World:
         if self._restores:
             self.judge.cluster_is_restored(self.machine.steady, node)
         else:
-            self.judge.node_is(self.machine.steady, node, by)
+            self.judge.node_becomes(self.machine.steady, node, by)
 
     def _asks(self, before: dict[str, Any], after: dict[str, Any], has_condition: bool) -> None:
         if self.server.requester is Writer.CAPACITYD:
@@ -191,7 +197,7 @@ class World:
         """
         if service is not self.service:
             return
-        if killed or (failed and self._patches and self.judge.memory.was(Trouble.API, 0.0)):
+        if killed or (failed and self._patches > 0 and self.judge.memory.is_recent(Trouble.API, within=0.0)):
             self.judge.capacityd_forgets(self.machine.steady)
         elif not failed:
             self.judge.pass_succeeds(self.machine.steady)
@@ -211,7 +217,7 @@ class World:
     def configure(self, config: Config) -> None:
         """The configuration is replaced, and the service reloads it."""
         self.machine.config = config
-        self.judge.configuration_is(self.machine.steady, for_judge(config))
+        self.judge.configuration_becomes(self.machine.steady, for_judge(config))
         self.look()
         self.service.configure()
 

@@ -27,8 +27,10 @@ from tests.unit.discovery.test_unreadable import MBITS, RESOURCES, WORLD
 ERRORS = ["EACCES", "EIO", "EINVAL", "ENODEV", "ENOENT", "ENXIO", "EOPNOTSUPP", "ETIMEDOUT", "ELOOP", "EAGAIN"]
 UNREADABLE = ["EACCES", "EIO", "ETIMEDOUT", "EAGAIN"]
 FILES = sorted(WORLD["files"])
-# All files and links of the machine, and the folders that contain them.
-PLACES = sorted({p for path in [*FILES, *WORLD["links"]] for p in (path, path.rpartition("/")[0])} - {"/dev"})
+PATHS = [*FILES, *WORLD["links"]]
+FOLDERS = [path.rpartition("/")[0] for path in PATHS]
+PLACES = sorted({*PATHS, *FOLDERS} - {"/dev"})
+"""All files and links of the machine, and the folders that contain them."""
 DEVICES = sorted({path.rpartition("/")[0] for path in FILES if path.endswith("/uevent") and "/devices/" in path})
 texts = st.one_of(
     st.binary(max_size=80).map(lambda raw: raw.decode("utf-8", "surrogateescape")),

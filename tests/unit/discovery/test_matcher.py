@@ -12,7 +12,6 @@ from capacityd.model.errors import AmbiguousValue, HostError
 from capacityd.schema.config import Table
 from capacityd.schema.matchers import GlobMatcher, KeyMatcher, Value
 
-KEYS = ("a", "b", "c")
 State = dict[str, bool | None]
 
 

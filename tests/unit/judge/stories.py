@@ -54,7 +54,7 @@ class Story:
     def configure(self, *names: str, adopt: bool = False, label: bool = False, **others: Any) -> Story:
         resources = {name: ConfiguredResource(adopt, label) for name in names or (A,)}
         others.setdefault("lower_after", 10.0)
-        self.judge.configuration_is(self.at, Configuration(**{"resources": resources, **others}))
+        self.judge.configuration_becomes(self.at, Configuration(**{"resources": resources, **others}))
         return self
 
     def has(self, **numbers: int | str) -> Story:
@@ -62,7 +62,7 @@ class Story:
         for letter, number in numbers.items():
             reading = Quantity(number) if isinstance(number, int) else _READINGS[number]
             self._readings[f"example.com/{letter}"] = reading
-        self.judge.machine_has(self.at, dict(self._readings))
+        self.judge.readings_become(self.at, dict(self._readings))
         return self
 
     def registers(self, uid: str = "1", **capacity: str) -> Story:
@@ -70,13 +70,13 @@ class Story:
         numbers = {"cpu": "8"} | {f"example.com/{name}": text for name, text in capacity.items()}
         self.node = node(numbers)
         self.node["metadata"]["uid"] = uid
-        self.judge.node_is(self.at, self.node, Writer.OTHER)
+        self.judge.node_becomes(self.at, self.node, Writer.OTHER)
         return self
 
     def others(self, by: Writer = Writer.OTHER, **changes: Any) -> Story:
         """Another writer changes the Node. changes: the arguments of changed()."""
         self.node = changed(self.node, **changes)
-        self.judge.node_is(self.at, self.node, by)
+        self.judge.node_becomes(self.at, self.node, by)
         return self
 
     def begins(self, trouble: Trouble) -> Story:
@@ -88,7 +88,7 @@ class Story:
         return self
 
     def has_plugins(self, *names: str) -> Story:
-        self.judge.plugins_are(self.at, frozenset(names))
+        self.judge.plugins_become(self.at, frozenset(names))
         return self
 
     # What capacityd does
@@ -117,7 +117,7 @@ class Story:
         self.judge.pass_requests(self.at)
         self.judge.pass_asks(self.at, self.node, after)
         self.node = after if stored is None else changed(after, **stored)
-        self.judge.node_is(self.at, self.node, Writer.CAPACITYD)
+        self.judge.node_becomes(self.at, self.node, Writer.CAPACITYD)
         return self
 
     def publishes(self, *, true: bool | None = True, label: bool = False, **numbers: int) -> Story:

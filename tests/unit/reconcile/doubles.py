@@ -78,7 +78,8 @@ class ServerNode:
 
     def change(self, document: dict[str, Any] | None = None) -> None:
         """Stores another document, or the current one after a change, with a new version."""
-        self.document = document or self.document
+        if document is not None:
+            self.document = document
         version = int(self.document["metadata"]["resourceVersion"]) + 1
         self.document["metadata"]["resourceVersion"] = str(version)
 

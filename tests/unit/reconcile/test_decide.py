@@ -41,7 +41,7 @@ class Case:
     trouble: ConditionReason | None = None
     adopts: bool = False
     annotated: int | None = None
-    over: bool = False
+    delay_over: bool = False
     """Whether a reduction has been due for exactly `lower_after`, so that it is not held back any more."""
     plugins: bool | None = False
     """Whether a device plugin has registered the name; None: the list is unreadable."""
@@ -65,7 +65,7 @@ CASES = {  # reading, published, stored, action, then
     "as published": Case(4, 4, "4", KEEP, 4),
     "raised at once": Case(5, 4, "4", SET, 5, desired=5),
     "lowered late": Case(3, 4, "4", HOLD, 4),
-    "lowered after the delay": Case(3, 4, "4", SET, 3, desired=3, over=True),
+    "lowered after the delay": Case(3, 4, "4", SET, 3, desired=3, delay_over=True),
     "lowered to 0 late": Case(0, 4, "4", HOLD, 4),
     "lower than published, higher than stored": Case(3, 4, "2", SET, 3, desired=3),
     "lower than published, after a kubelet's zero": Case(3, 4, "0", SET, 3, desired=3),
@@ -86,22 +86,24 @@ CASES = {  # reading, published, stored, action, then
     "unknown restores what is missing": Case(UNKNOWN, 4, "-", SET, 4, desired=4, trouble=UNKNOWN_READING),
     # absent, or not configured
     "absent": Case(ABSENT, 4, "4", HOLD, 4),
-    "absent for long": Case(ABSENT, 4, "4", REMOVE, None, over=True),
-    "absent for long, zeroed": Case(ABSENT, 4, "0", REMOVE, None, over=True),
+    "absent for long": Case(ABSENT, 4, "4", REMOVE, None, delay_over=True),
+    "absent for long, zeroed": Case(ABSENT, 4, "0", REMOVE, None, delay_over=True),
     "absent, zeroed": Case(ABSENT, 4, "0", SET, 4, desired=4),
     "absent and gone": Case(ABSENT, 4, "-", KEEP, None),
     "absent, allocatable left": Case(ABSENT, 4, "-/4", REMOVE, None),
     "absent, and another's number": Case(ABSENT, 4, "9", KEEP, None),
-    "absent, and the annotated number": Case(ABSENT, 4, "3", REMOVE, None, annotated=3, over=True),
+    "absent, and the annotated number": Case(ABSENT, 4, "3", REMOVE, None, annotated=3, delay_over=True),
     "not configured": Case(None, 4, "4", HOLD, 4),
-    "not configured for long": Case(None, 4, "4", REMOVE, None, over=True),
+    "not configured for long": Case(None, 4, "4", REMOVE, None, delay_over=True),
     "not configured, zeroed: not restored": Case(None, 4, "0", HOLD, 4),
     "not configured, less allocatable: not restored": Case(None, 4, "4/1", HOLD, 4),
     "not configured, and the annotated number": Case(None, 4, "3", HOLD, 3, annotated=3),
     "not configured, and another's number": Case(None, 4, "9", KEEP, None),
     "an empty configuration removes nothing": Case(None, 4, "4", KEEP, 4, trouble=REJECTED, inputs=EMPTY),
     "an empty configuration restores nothing": Case(None, 4, "0", KEEP, 4, trouble=REJECTED, inputs=EMPTY),
-    "an incomplete configuration removes what is absent": Case(ABSENT, 4, "4", REMOVE, None, inputs=EMPTY, over=True),
+    "an incomplete configuration removes what is absent": Case(
+        ABSENT, 4, "4", REMOVE, None, inputs=EMPTY, delay_over=True
+    ),
     # device plugins
     "a plugin's name": Case(4, 4, "4", REFUSE, None, trouble=REFUSED, plugins=True),
     "a plugin's name that nothing wants": Case(None, 4, "4", KEEP, None, plugins=True),
@@ -135,7 +137,7 @@ def test_a_resource(case: Case) -> None:
         annotated,
         stored(case.stored),
         adopts=case.adopts,
-        lower_since=NOW - 10.0 if case.over else None,
+        lower_since=NOW - INPUTS.lower_after if case.delay_over else None,
         has_device_plugin=case.plugins,
     )
     decision = decide(entry, case.inputs)

@@ -50,11 +50,11 @@ class Files:
     """The files to read, and the errors of their folders."""
 
     need_permissions: bool
-    """Whether the files' modes must allow root to read the files, because the service is root without the capability to
+    """Whether the files' modes must allow root to read the files. The service runs as root without the capability to
     ignore modes."""
     trust: Trust
-    """The users and groups that may change the files. For a path that a user names in a command, the path's owner and
-    the groups that may write to the path also belong to them."""
+    """The users and groups that may change the files. If a user names a path in a command, the path's owner and the
+    groups that may write to the path are included."""
     masking: set[str] = field(default_factory=set)
     """Paths of files that replace a vendor's file of the same name. Only a file that replaces another may be empty."""
     folders: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
@@ -180,7 +180,7 @@ def _add_folder(folder: str, files: Files, *, may_have_other_files: bool = False
     """
     files.folders[folder] = None
     try:
-        os.stat(folder)  # before trusted_names(), because a missing folder is no failure, whoever may create the folder
+        os.stat(folder)  # raises an error for a missing folder before trusted_names() asks who could create the folder
         names = trusted_names(folder, files.trust)
     except NotTrusted as e:
         files.failures[folder] = _not_trusted_message(e, folder)

@@ -40,8 +40,8 @@ class _Merged:
 def parse(documents: Sequence[TomlTable], failures: Sequence[Problem]) -> Loaded:
     """Merges documents and parses the result. Later documents override earlier ones.
 
-    If two documents define a resource, only the later definition is checked. If it has a problem, the resource is
-    broken: the earlier definition is outdated, and not used.
+    If two documents define a resource, only the later definition is checked. If the later definition has a problem, the
+    resource is broken. The earlier definition is outdated, so it is not used instead.
 
     documents: the contents of the files. A file that could not be read or parsed is an empty table with a problem.
     failures: the problems of folders, and of files that are not read.

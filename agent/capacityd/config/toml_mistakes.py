@@ -113,7 +113,7 @@ _UNQUOTED_WORDS = {
 
 
 def remedy_in_line(before: str, after: str) -> str:
-    """The remedy for a common mistake at a position in a line; "" if the line has no such mistake.
+    """The remedy for the first of _LINE_MISTAKES at a position in a line; "" if the line has no such mistake.
 
     before: the part of the line before the position. after: the text after the position.
     """

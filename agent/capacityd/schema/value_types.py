@@ -100,7 +100,8 @@ class HexId:
             raise ValueError(f'"{text}" must be one ID of {valid_length}; write a second one as a separate key')
         check_glob(text)
         pattern = text.lower().removeprefix("0x")
-        if not pattern or _HEX_GLOB.fullmatch(pattern):  # "" matches a missing ID
+        is_glob = _HEX_GLOB.fullmatch(pattern) is not None
+        if pattern == "" or is_glob:  # "" matches a missing ID
             return GlobMatcher(pattern, ignore_case=True)
         if not re.fullmatch("[0-9a-f]+", pattern):
             raise ValueError(f'"{text}" must be {valid_length}, as in the output of "capacityd devices"')
@@ -109,7 +110,8 @@ class HexId:
             raise ValueError(f'"{text}" must be {valid_length}')
         if digits == self.digits:
             return GlobMatcher(pattern, ignore_case=True)
-        if self.prefix_matches and digits % 2 == 0:
+        is_prefix = self.prefix_matches and digits in (2, 4)
+        if is_prefix:
             return GlobMatcher(f"{pattern}*", ignore_case=True)
         complete_digits = digits + 1 if self.prefix_matches else self.digits
         meant = pattern.zfill(complete_digits)
@@ -139,16 +141,20 @@ class Amount:
 
     def _range(self, text: str) -> Matcher:
         """The matcher for comparisons separated by commas. Raises ValueError if no number can match all of them."""
-        least = 0
-        most: int | None = None
+        lower_limits = [0]
+        upper_limits: list[int] = []
         for comparison in text.split(","):
             sign, bound = self._sign_and_bound(comparison.strip(), text)
-            if sign in (">", ">=", "="):
-                lowest = bound + 1 if sign == ">" else bound
-                least = max(least, lowest)
-            if sign in ("<", "<=", "="):
-                highest = bound - 1 if sign == "<" else bound
-                most = highest if most is None else min(most, highest)
+            if sign == ">":
+                lower_limits.append(bound + 1)
+            if sign in (">=", "="):
+                lower_limits.append(bound)
+            if sign == "<":
+                upper_limits.append(bound - 1)
+            if sign in ("<=", "="):
+                upper_limits.append(bound)
+        least = max(lower_limits)
+        most = min(upper_limits, default=None)
         if most is not None and least > most:
             raise ValueError(f'"{text}" matches nothing; to match either comparison, write a list')
         return RangeMatcher(least, most)
@@ -157,7 +163,7 @@ class Amount:
         """The sign of a comparison, and its bound in base units. text: all comparisons, for messages."""
         amount = comparison.lstrip("<>=")
         sign = comparison.removesuffix(amount)
-        if not sign:
+        if sign == "":
             sign = "="
         amount = amount.strip()
         if sign not in _SIGNS or not is_amount(amount):

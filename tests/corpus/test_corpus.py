@@ -92,7 +92,8 @@ def test_no_text_of_a_device_is_taken_for_a_mistake(machine: str) -> None:
                 with suppress(HostError):
                     value = value_of(recorded, detector, device, key)
                     for text in value if isinstance(value, tuple) else (value,):
-                        if text and text.isprintable():  # other characters are an error in a configuration
+                        # Other characters are an error in a configuration.
+                        if isinstance(text, str) and text and text.isprintable():
                             assert exact_match(kind, text), (detector.name, key, text)
 
 

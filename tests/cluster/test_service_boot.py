@@ -42,7 +42,7 @@ def test_the_machine_joins(cluster: Cluster) -> None:
         new_folder.mkdir()
         (new_folder / current.name).symlink_to(certificate)
         new_folder.rename(current.parent)
-        service.wait_error("refused the connection")
+        service.wait_error("Connection refused")
         service.connect()
         service.wait_error("Has the kubelet registered?")
         service.wait(lambda: service.watched, PATIENCE, "it watches for the Node")

@@ -105,10 +105,7 @@ class Host(Protocol):
         """All properties in udev's database for the device at this path in /sys."""
 
     def property(self, device: str, *names: str) -> str | None:
-        """The first non-empty value of these properties of a device; None if all are missing or empty.
-
-        For thousands of devices, this saves time, because properties() takes twice as long.
-        """
+        """The first non-empty value of these properties of a device; None if there is none. properties() is slower."""
 
     def link_modes(self, interface: str) -> Sequence[str]:
         """The link modes that an interface supports, such as 1000baseT/Full; empty if the driver reports none."""
@@ -118,8 +115,7 @@ class Host(Protocol):
 
     def linked_interface(self, interface: str) -> str:
         """The interface that a virtual interface uses, or the other end of a veth pair; "" if this network namespace
-        has no such interface. `ip link` shows the interface behind an @.
-        """
+        has no such interface. `ip link` shows the interface behind an @."""
 
     def default_interfaces(self) -> Sequence[str]:
         """The names of the interfaces that default routes use."""

@@ -135,6 +135,7 @@ BACKUP = "0:26 / /mnt/backup btrfs /dev/sdb1 rw,subvol=/"
         ),
         # the kubelet's and the runtime's data in other folders, which their mounts show
         *(("sda sdc", [mounted(ON_C, of_pod)]) for of_pod in (VOLUME_ELSEWHERE, DOCKER_ELSEWHERE, K3S_ELSEWHERE)),
+        # a pod that runs containers of its own: their overlays are in its volume, so they show no folder of the node
         ("sda", [mounted(f"8:17 / {PVC} ext4 /dev/sdb1 rw", f"0:61 / {PVC}/overlay2/1/merged overlay x rw")]),
         # swap areas whose path in /dev has gone, and an automount of a unit that systemd did not generate
         ("sda", [stacked("zram0", number="252:0"), mounted(), swap("/zram0")]),

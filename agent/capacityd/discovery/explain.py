@@ -111,7 +111,8 @@ def _other_names(host: Host, path: str, *, test: KeyMatcher, kernel_name: Value)
 
 
 def _near_misses(test: KeyMatcher, value: Value) -> Iterator[str]:
-    """Yields a hint for a text that differs from the configured text only in case, or begins with that text.
+    """Yields a hint for a text that differs from the configured text only in case, that begins with this text, or that
+    this text would match as a regular expression.
 
     value: one or several texts that the test does not match.
     """
@@ -128,6 +129,8 @@ def _near_misses(test: KeyMatcher, value: Value) -> Iterator[str]:
         elif pattern and text.lower().startswith(pattern.lower()):
             glob = f"{text[: len(pattern)]}*"
             yield f'{test.key}: "{pattern}" is only the beginning of "{text}"; "{glob}" would match'
+        elif ".*" in pattern and GlobMatcher(glob := pattern.replace(".*", "*")).matches(text):
+            yield f'{test.key}: "{pattern}" is not a regular expression, so "." is a dot; "{glob}" would match "{text}"'
 
 
 def _compare(test: KeyMatcher, value: Value, detector: DeviceDetector | None) -> Compared:

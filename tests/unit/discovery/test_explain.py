@@ -137,6 +137,10 @@ def test_each_unknown_value_has_its_advice(written: str, advice: str) -> None:
         ('usb = { serial = "b03" }', 'serial: "b03" differs from "B03" in upper and lower case'),
         ('usb = { serial = "b*" }', 'serial: "b*" differs from "B03" in upper and lower case'),
         ('usb = { serial = "c*" }', ""),
+        (
+            'usb = { serial = "B.*" }',
+            'serial: "B.*" is not a regular expression, so "." is a dot; "B*" would match "B03"',
+        ),
         ('usb = { serial = "b0" }', 'serial: "b0" is only the beginning of "B03"; "B0*" would match'),
         ('usb = { serial = ["x", "B"] }', 'serial: "B" is only the beginning of "B03"; "B*" would match'),
         ('usb = { vendor = "0529" }\nexcept = { serial = "b03" }', "except excludes none of the devices that match"),

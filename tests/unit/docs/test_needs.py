@@ -96,6 +96,13 @@ def working() -> Recording:
         tree.attributes(path, {"uevent": "", "state": f"{state}\n"})
         tree.link(f"{path}/subsystem", "/sys/class/nvme")
         tree.link(f"/sys/class/nvme/{name}", path)
+    for name, state, link in (
+        ("mlx0", "4: ACTIVE", "InfiniBand"),
+        ("mlx1", "1: DOWN", "InfiniBand"),
+        ("irdma0", "4: ACTIVE", "Ethernet"),
+    ):
+        tree.attributes(f"/sys/class/infiniband/{name}/ports/1", {"state": f"{state}\n", "link_layer": f"{link}\n"})
+        tree.link(f"/sys/class/infiniband/{name}/subsystem", "/sys/class/infiniband")
     at = "/sys/devices/pci0000:3b/host{0}/port-{0}:0/end_device-{0}:0/target{0}:0:0/{0}:0:0:0"
     return merge(
         bare(),
@@ -152,7 +159,7 @@ TRUTH: dict[str, dict[str, int]] = {
     "fpga": {"cards": 2},  # counts cards, not functions
     "licensed-core": {**dict.fromkeys(ALL, 2), "gpus": 64, "cloud": 16},
     "swap-mib": {"storage": 8191},  # a partition of 8 GiB, less a page
-    **{need: {"working": 1} for need in ("nvme-live", "gpu-x16", "disk-running")},
+    **{need: {"working": 1} for need in ("infiniband-up", "nvme-live", "gpu-x16", "disk-running")},
     "port-up": {"network": 3, "working": 1},
     "tdx-vm": {"files": 31},
     "sev-vm": {"files": 15},

@@ -15,7 +15,7 @@ from functools import partial
 from capacityd.host.mounts import mounts
 from capacityd.host.time_limit import within_time_limit
 from capacityd.linux.filesystem_types import has_device, is_attached_volume, is_of_pods, is_snapshot
-from capacityd.linux.mountinfo import Mount, MountTree, mounts_of_whole
+from capacityd.linux.mountinfo import Mount, MountTree, mounts_of_whole_filesystem
 from capacityd.linux.sandbox import sandbox_advice
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
@@ -28,8 +28,8 @@ class Filesystem:
     mount: Mount
     """The file system's first mount. Its number, the major:minor, identifies the file system."""
     points: tuple[str, ...]
-    """The machine's mount points of the whole file system (mounts_of_whole), the shortest first; empty if the
-    file system is only for pods."""
+    """The machine's mount points of the whole file system, the shortest first; empty if the file system is only for
+    pods."""
     mount_ids: frozenset[str]
     """The ids of the file system's mounts: the first field in mountinfo."""
 
@@ -83,7 +83,7 @@ def _filesystem(all_mounts: Sequence[Mount]) -> Filesystem:
         if has_device(mount.number) and is_attached_volume(mount.point):
             attached_roots.add(mount.root)
     points = set()
-    for mount in mounts_of_whole(all_mounts):
+    for mount in mounts_of_whole_filesystem(all_mounts):
         if mount.root not in attached_roots and not is_of_pods(mount.point, mount.type):
             points.add(mount.point)
     return Filesystem(

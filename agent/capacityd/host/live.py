@@ -30,7 +30,7 @@ from capacityd.host.regular_file import (
     unreadable,
 )
 from capacityd.host.routes import default_interfaces
-from capacityd.linux.opening import ForeignLink, data_exists, open_data_file
+from capacityd.linux.opening import UntrustedLink, data_exists, open_data_file
 from capacityd.linux.sandbox import sandbox_advice
 from capacityd.model.errors import Cause, HostError
 from capacityd.model.host import Content, MachineMemory
@@ -84,7 +84,7 @@ class LiveHost:
         # The configuration names this path. By a link in the path, another user could learn which files of root exist.
         try:
             return data_exists(path)
-        except ForeignLink as e:
+        except UntrustedLink as e:
             raise HostError(f"{path} could not be checked: {e}", cause=Cause.NOT_TRUSTED) from e
         except OSError as e:
             raise unreadable(path, e) from e

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 
 from capacityd.linux.program import OutputTooLargeError, ProgramTimeoutError, run_program
-from capacityd.linux.program_start import first_line, why_not_executable, why_not_started
+from capacityd.linux.program_start import read_first_line, why_not_executable, why_not_started
 from capacityd.linux.subreaper import become_subreaper, kill_children
 from capacityd.linux.trust import flaw_of_command, own_trust
 from capacityd.model.errors import Cause, HostError, ProgramFailed
@@ -64,7 +64,7 @@ def run(command: Sequence[str], timeout: float, max_output: int = _MAX_OUTPUT_BY
 def _beginning(program: str) -> str:
     """A script's first line, as the detail of an error; "" if the program can't be read, or is binary."""
     try:
-        line = first_line(program).strip()
+        line = read_first_line(program).strip()
     except OSError:
         return ""
     return f"it begins with {quoted(printable(line))}" if line.startswith(b"#") else ""

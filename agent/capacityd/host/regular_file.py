@@ -12,7 +12,7 @@ import os
 import stat
 from collections.abc import Callable
 
-from capacityd.linux.opening import ForeignLink
+from capacityd.linux.opening import UntrustedLink
 from capacityd.model.errors import Cause, HostError
 from capacityd.model.text import printable
 
@@ -48,7 +48,7 @@ def _open(path: str) -> int:
 def read_regular(path: str, limit: int, opener: Callable[[str], int] = _open) -> tuple[bytes, float]:
     """The content of a regular file, and its modification time in seconds since the epoch.
 
-    Raises HostError, with EFBIG if the file is longer than limit bytes. opener: opens the path; may raise ForeignLink
+    Raises HostError, with EFBIG if the file is longer than limit bytes. opener: opens the path; may raise UntrustedLink
     (linux/opening.py).
     """
     try:
@@ -61,7 +61,7 @@ def read_regular(path: str, limit: int, opener: Callable[[str], int] = _open) ->
             content = _read(fd, path, limit + 1)  # one byte more than the limit, to notice a longer file
         finally:
             os.close(fd)
-    except ForeignLink as e:
+    except UntrustedLink as e:
         raise HostError(f"{path} could not be read: {e}", cause=Cause.NOT_TRUSTED) from e
     except OSError as e:
         raise unreadable(path, e) from e

@@ -8,18 +8,17 @@ import stat
 from contextlib import suppress
 
 MAX_BYTES = 16 * 1024 * 1024
-"""The limit for reading a file. A configuration with a thousand resources needs a hundredth of it."""
+"""The limit for reading a file. A configuration with a thousand resources needs a hundredth of this limit."""
 
-# Another user may own the folder, and create a link at the path. O_EXCL fails if the path already exists.
+# Another user may own the folder, and create a link at the path. With O_EXCL, open() fails if the path already exists.
 _NEW_FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def replace_file(path: str, content: bytes, mode: int) -> None:
     """Replaces a file. If it raises OSError, the old file is unchanged, and no unfinished file remains.
 
-    mode: the new file's permissions. The content is first written to a new file beside the old one, whose name also
-    ends with ".new". A file with this name, which a killed process has left, is deleted.
+    mode: the new file's permissions. The content is first written to the file PATH.new beside the old file. An earlier
+    PATH.new, which a killed process has left, is deleted.
     """
     unfinished = f"{path}.new"
     with suppress(FileNotFoundError):
@@ -43,9 +42,9 @@ def read_regular_file(path: str) -> bytes:
     Only a regular file is opened, because open() can have an effect on a device.
     """
     _require_regular(os.stat(path), path)
-    fd = os.open(path, _READ_FLAGS)
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # O_NONBLOCK: does not wait for a FIFO's writer
     with open(fd, "rb") as f:
-        _require_regular(os.fstat(f.fileno()), path)
+        _require_regular(os.fstat(fd), path)  # somebody may have replaced the file before it was opened
         content = f.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
@@ -67,8 +66,8 @@ def write_error(folder: str) -> int:
         return e.errno or errno.EIO
     if status.f_flag & os.ST_RDONLY:
         return errno.EROFS
-    # The writer is root, so f_bfree is right: it includes the blocks reserved for root. f_files is 0 if the file system
-    # does not count inodes.
+    # The writer is root, so the blocks that are reserved for root count as free (f_bfree, not f_bavail). f_files is 0
+    # if the file system does not count inodes.
     no_block_free = status.f_bfree == 0
     no_inode_free = status.f_files > 0 and status.f_ffree == 0
     return errno.ENOSPC if no_block_free or no_inode_free else 0

@@ -16,12 +16,11 @@ def uptime() -> float:
 def busy_time(pid: int) -> float:
     """Seconds for which a process's first thread ran or waited for a processor; 0 if the kernel does not report it.
 
-    While it was not busy, the thread slept, or waited for hardware, a server or a disk.
+    The rest of the time, the thread slept, or waited for hardware, a server or a disk.
     """
     try:
         with open(f"/proc/{pid}/schedstat", "rb") as f:
-            on_processor, waiting, _ = f.read().split()
+            running_nanoseconds, waiting_nanoseconds, _ = map(int, f.read().split())
     except (OSError, ValueError):
         return 0.0
-    busy_nanoseconds = int(on_processor) + int(waiting)
-    return busy_nanoseconds / 1e9
+    return (running_nanoseconds + waiting_nanoseconds) / 1e9

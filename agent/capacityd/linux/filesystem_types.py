@@ -37,7 +37,7 @@ _TYPES = {
     Backing.NAMESPACE: "nsfs",
     Backing.INTERFACE: "fuse.gvfsd-fuse fuse.lxcfs fuse.portal fuse.sysboxfs",
 }
-"""Backing -> the names of its types, separated by spaces."""
+"""Backing -> the types of file systems with this backing, separated by spaces."""
 
 _BACKING_BY_TYPE: dict[str, Backing] = {}
 for _backing, _types in _TYPES.items():
@@ -45,7 +45,7 @@ for _backing, _types in _TYPES.items():
 
 
 def backing(type_: str) -> Backing | None:
-    """Where a file system of this type stores its content; None for a type that is not in the table.
+    """Where a file system of this type stores its content; None for a type that is not in _TYPES.
 
     A file system of any other type is on a disk if has_device() is true for its number (ext4, xfs). Otherwise, it is a
     kernel interface (proc).
@@ -54,14 +54,14 @@ def backing(type_: str) -> Backing | None:
     return _BACKING_BY_TYPE.get(type_) or _BACKING_BY_TYPE.get(without_program)
 
 
-_SNAPSHOT_FOLDER = re.compile("/([.~]snapshot|[.]zfs/snapshot)/")
-"""Folders with the snapshots of a server: ONTAP, Isilon and ZFS."""
-
-
 def may_hang(type_: str) -> bool:
     """Whether an access to a file system of this type may hang, because a server, a network or a program does not
     respond."""
     return type_.startswith("fuse") or backing(type_) in (Backing.SERVER, Backing.CLUSTER, Backing.TRIGGER)
+
+
+_SNAPSHOT_FOLDER = re.compile("/([.~]snapshot|[.]zfs/snapshot)/")
+"""Folders with the snapshots of a server: ONTAP, Isilon and ZFS."""
 
 
 def is_snapshot(type_: str, source: str) -> bool:
@@ -72,7 +72,7 @@ def is_snapshot(type_: str, source: str) -> bool:
 
 
 def has_device(number: str) -> bool:
-    """Whether this number of a file system, major:minor, is that of a block device. Other file systems have major 0."""
+    """Whether a file system with this major:minor is on a block device. All other file systems have major 0."""
     return not number.startswith("0:")
 
 
@@ -134,7 +134,7 @@ _LOCAL_VOLUMES = "/kubernetes.io~local-volume/"
 def is_of_pods(point: str, type_: str = "") -> bool:
     """Whether the kubelet or a container runtime created this mount.
 
-    type_: the file system's type. A mounted namespace, such as a pod's network, counts wherever it is mounted.
+    type_: the file system's type. A mounted namespace, such as a pod's network, belongs to pods wherever it is mounted.
     """
     is_namespace = backing(type_) is Backing.NAMESPACE
     is_of_container = _CONTAINERS.search(point) is not None
@@ -147,5 +147,5 @@ def is_volume(point: str) -> bool:
 
 
 def is_attached_volume(point: str) -> bool:
-    """Whether the device that is mounted here is only for a pod. False for a local volume (_LOCAL_VOLUMES)."""
+    """Whether a file system at this mount point is only for a pod. False for a local volume (_LOCAL_VOLUMES)."""
     return is_volume(point) and _LOCAL_VOLUMES not in point

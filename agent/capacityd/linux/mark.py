@@ -15,20 +15,20 @@ from binascii import crc32
 from contextlib import suppress
 
 _RLIMIT_LOCKS = 10
-"""The limit's number on all architectures, which the module resource lacks. Source: include/uapi/asm-generic/resource.h
-in the kernel's source."""
+"""The number of the limit on all architectures. Python's module resource lacks this number. Source: the kernel's
+include/uapi/asm-generic/resource.h."""
 _NAME_IN_PROC = b"Max file locks"
 
 
 def mark_this_process(name: str) -> None:
-    """Marks this process with the mark for this name."""
+    """Marks this process as one that reads the resource with this name."""
     soft_limit = hard_limit = mark(name)
     with suppress(OSError, ValueError):  # the process has inherited a smaller limit, and may not raise it
         resource.setrlimit(_RLIMIT_LOCKS, (soft_limit, hard_limit))
 
 
 def mark(name: str) -> int:
-    """The mark for this name: a checksum, because a limit is a number."""
+    """The mark for the resource with this name: a checksum, because a limit is a number."""
     return crc32(name.encode())
 
 
@@ -39,5 +39,5 @@ def mark_of(pid: int) -> int | None:
             (limit_line,) = [line for line in file if line.startswith(_NAME_IN_PROC)]
         limits = limit_line.removeprefix(_NAME_IN_PROC).split()  # the soft limit, the hard limit and their unit
         return int(limits[0])
-    except (OSError, ValueError):  # the process has ended, or its limit is "unlimited"
+    except (OSError, ValueError):  # the process has ended, or has the default limit, "unlimited"
         return None

@@ -17,7 +17,7 @@ AUTOMOUNT_OPTIONS = ("direct", "indirect", "offset")
 """The options that show the kind of an automount. Source: autofs_show_options in the kernel's fs/autofs/inode.c."""
 
 READ_ONLY_OPTIONS = ("ro", "emergency_ro", "shutdown")
-"""Options of a file system that accepts no write. After an error, ext4 may show one of the others instead of ro.
+"""Options of a file system that accepts no write. After an error, ext4 may show emergency_ro or shutdown instead of ro.
 Source: ext4_show_options in the kernel's fs/ext4/super.c."""
 
 SUBVOLUME_OPTION = "subvol"
@@ -68,7 +68,7 @@ class Mount:
 
 
 def mount_of(line: str) -> Mount | None:
-    """Parses a line; None if it is malformed. A single hyphen ends the optional fields in the middle of the line."""
+    """Parses a line; None if it is malformed. A hyphen stands after the optional fields, which this parser ignores."""
     before_hyphen, _, after_hyphen = line.partition(" - ")
     mount_fields = before_hyphen.split(" ")
     filesystem_fields = after_hyphen.split(" ", 2)  # some kernels do not escape spaces in the options
@@ -95,7 +95,7 @@ class MountTree:
         The table lacks mounts outside of this process's root directory. If two mounts on one mount point have a parent
         that the table lacks, the later mount is above.
         """
-        self._roots: list[Mount] = []  # mounts without a mount below them
+        self._lowest: list[Mount] = []  # mounts without a mount below them
         # The keys contain id() of the object, not the field Mount.id.
         self._upper: dict[tuple[int, str], Mount] = {}  # id() of a mount, and a mount point in it -> the mount there
         self._lower: dict[int, Mount] = {}  # id() of a mount -> the mount below it
@@ -103,13 +103,13 @@ class MountTree:
         for mount in mounts:
             lower = self._find_lower(mount, by_id.get(mount.parent))
             if lower is None:
-                self._roots.append(mount)
+                self._lowest.append(mount)
             else:
                 self._upper[id(lower), mount.point] = mount
                 self._lower[id(mount)] = lower
 
     def _find_lower(self, mount: Mount, parent: Mount | None) -> Mount | None:
-        """The mount below a mount that is not in the tree yet. parent: the mount's parent, if the table has it."""
+        """The mount below a mount that is not in the tree yet. parent: the mount's parent; None if not in the table."""
         if parent is not None and parent is not mount and is_inside(mount.point, parent.point):
             return parent
         if mount.point == "/":
@@ -118,10 +118,10 @@ class MountTree:
 
     def at(self, path: str) -> Mount | None:
         """The mount that an absolute path leads to; None if the table has none. Links are not resolved."""
-        # The latest root comes first, because max() returns the first of several mounts with points of equal length.
-        roots = [root for root in reversed(self._roots) if is_inside(path, root.point)]
-        candidates = [self._up(root, path) for root in roots]
-        return max(candidates, key=lambda mount: len(mount.point), default=None)
+        # The latest mount comes first, because max() returns the first of several mounts with points of equal length.
+        lowest = [mount for mount in reversed(self._lowest) if is_inside(path, mount.point)]
+        topmost = [self._topmost(mount, path) for mount in lowest]
+        return max(topmost, key=lambda mount: len(mount.point), default=None)
 
     def below(self, mount: Mount) -> Mount | None:
         """The mount that contains the mount point of this mount; None if the table has none."""
@@ -139,10 +139,10 @@ class MountTree:
 
     def is_visible(self, mount: Mount) -> bool:
         """Whether the mount point leads to this mount. Otherwise, another mount hides this one."""
-        roots = [root for root in self._roots if is_inside(mount.point, root.point)]
-        return any(self._up(root, mount.point) is mount for root in roots)
+        lowest = [lower for lower in self._lowest if is_inside(mount.point, lower.point)]
+        return any(self._topmost(lower, mount.point) is mount for lower in lowest)
 
-    def _up(self, mount: Mount, path: str) -> Mount:
+    def _topmost(self, mount: Mount, path: str) -> Mount:
         """The mount that the path leads to. mount: the lowest mount on the way."""
         for folder in steps_to(path):  # without /, because a mount over / does not change a process's root directory
             while (id(mount), folder) in self._upper:
@@ -150,8 +150,8 @@ class MountTree:
         return mount
 
 
-def mounts_of_whole(mounts: Collection[Mount]) -> Iterator[Mount]:
-    """Yields the mounts of the whole file system, not of a folder in it. mounts: all mounts of one file system.
+def mounts_of_whole_filesystem(mounts: Collection[Mount]) -> Iterator[Mount]:
+    """Yields the mounts of the whole file system, not those of a folder in it. mounts: all mounts of one file system.
 
     A mount counts if its root is not inside the root of another mount. Two kinds of mounts always count: subvolumes of
     btrfs, which may lie inside each other, and the mount on /, which is a folder of /sysroot on some systems (OSTree).

@@ -16,7 +16,7 @@ from capacityd.linux.path_walk import LEADS_NOWHERE, PathPart, open_folder, open
 from capacityd.model.text import printable
 
 
-class ForeignLink(Exception):
+class UntrustedLink(Exception):
     """Another user may have chosen what a path leads to. The message names the link."""
 
     def __init__(self, link: str) -> None:
@@ -28,17 +28,17 @@ class ForeignLink(Exception):
 
 
 def open_data_file(path: str) -> int:
-    """Opens the regular file at this path for reading, and returns its descriptor. Raises ForeignLink and OSError."""
+    """Opens the regular file at this path for reading, and returns its descriptor. Raises UntrustedLink and OSError."""
     return open_regular(_find(path))
 
 
 def open_data_folder(path: str) -> int:
-    """Opens the folder at this path, and returns its descriptor. Raises ForeignLink and OSError."""
+    """Opens the folder at this path, and returns its descriptor. Raises UntrustedLink and OSError."""
     return open_folder(_find(path))
 
 
 def data_exists(path: str) -> bool:
-    """Whether the target of this path exists. Does not open the target. Raises ForeignLink and OSError."""
+    """Whether the target of this path exists. Does not open the target. Raises UntrustedLink and OSError."""
     try:
         _find(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -47,28 +47,28 @@ def data_exists(path: str) -> bool:
 
 
 def _find(path: str) -> PathPart:
-    """Returns the target of a path. Raises ForeignLink and OSError."""
-    foreign_symlinks: list[PathPart] = []
-    foreign_hard_link: PathPart | None = None
+    """The target of a path. Raises UntrustedLink and OSError."""
+    untrusted_symlinks: list[PathPart] = []
+    untrusted_hard_link: PathPart | None = None
     try:
         for part, folder in walk(path):
             if part.is_link and not _is_trusted_user(part.status):
-                foreign_symlinks.append(part)
-            if foreign_hard_link is None and _may_be_foreign_hard_link(part, folder):
-                foreign_hard_link = part
+                untrusted_symlinks.append(part)
+            if untrusted_hard_link is None and _others_may_have_made_hard_link(part, folder):
+                untrusted_hard_link = part
     except OSError as e:
-        if foreign_symlinks and e.errno in LEADS_NOWHERE:
+        if untrusted_symlinks and e.errno in LEADS_NOWHERE:
             # The OSError would show the link's owner whether a file of root exists.
-            raise ForeignLink(foreign_symlinks[0].path) from None
+            raise UntrustedLink(untrusted_symlinks[0].path) from None
         raise
-    # A user may link to a file of his own. Symbolic links are checked first: a message about a hard link behind a
+    # The owner of the target may link to it. Symbolic links are checked first: a message about a hard link behind a
     # symbolic link would contain the path that the symbolic link's owner has chosen.
-    target = part
-    for link in foreign_symlinks:
+    target = part  # the last part
+    for link in untrusted_symlinks:
         if link.status.st_uid != target.status.st_uid:
-            raise ForeignLink(link.path)
-    if foreign_hard_link:
-        raise ForeignLink(foreign_hard_link.path)
+            raise UntrustedLink(link.path)
+    if untrusted_hard_link:
+        raise UntrustedLink(untrusted_hard_link.path)
     return target
 
 
@@ -77,7 +77,7 @@ def _is_trusted_user(status: os.stat_result) -> bool:
     return status.st_uid in (0, os.geteuid())
 
 
-def _may_be_foreign_hard_link(part: PathPart, folder: PathPart) -> bool:
+def _others_may_have_made_hard_link(part: PathPart, folder: PathPart) -> bool:
     """Whether another user may have made this hard link to a file of root, or of this process's user."""
     has_other_names = not part.is_folder and part.status.st_nlink >= 2
     others_may_write_folder = bool(folder.status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))

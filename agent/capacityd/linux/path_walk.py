@@ -42,7 +42,7 @@ class PathPart:
 
 
 def walk(path: str) -> Iterator[tuple[PathPart, PathPart]]:
-    """Yields the parts of a path from / on, each with the folder that contains it. / contains itself.
+    """Yields the parts of a path from / on, each with the folder that contains the part. / contains itself.
 
     The last part is the path's target. A relative path begins at the current folder. Raises OSError at the first part
     that can't be opened, and ValueError if the path contains a NUL.
@@ -56,8 +56,7 @@ def walk(path: str) -> Iterator[tuple[PathPart, PathPart]]:
         name = names.pop()
         # folder.path contains no links, so dirname() returns the folder that ".." leads to.
         part_path = os.path.dirname(folder.path) if name == ".." else os.path.join(folder.path, name)
-        path_continues = bool(names)
-        part = PathPart(part_path, _find(name, folder.fd, expect_folder=path_continues))
+        part = PathPart(part_path, _open_entry(name, folder.fd, path_continues=bool(names)))
         yield part, folder
         if not part.is_link:
             folder = part
@@ -113,9 +112,9 @@ def _root() -> PathPart:
     return PathPart("/", os.open("/", os.O_PATH | os.O_CLOEXEC))
 
 
-def _find(name: str, folder: int, *, expect_folder: bool) -> int:
-    """Opens an entry of a folder, but does not follow a link. expect_folder: whether the path continues."""
-    if expect_folder:
+def _open_entry(name: str, folder: int, *, path_continues: bool) -> int:
+    """Opens an entry of a folder, and does not follow a link. path_continues: whether names follow in the path."""
+    if path_continues:
         try:
             # Without O_DIRECTORY, the kernel would not mount the file system of an automount point.
             return os.open(name, _FIND_FLAGS | os.O_DIRECTORY, dir_fd=folder)

@@ -13,6 +13,8 @@ from capacityd.linux.paths import is_inside, steps_to
 
 _ACL = "system.posix_acl_access"
 _OVERFLOW_UID = "/proc/sys/kernel/overflowuid"
+"""Contains the uid that stands for all users whom a user namespace does not map (user_namespaces(7)). PrivateUsers=
+creates a user namespace, for example (systemd.exec(5))."""
 
 
 def why_unreadable_to_root(path: str) -> str:
@@ -48,10 +50,10 @@ def _remedy(path: str, status: os.stat_result) -> list[str]:
 
 
 def others_may_read(path: str, root: str) -> bool:
-    """Whether every user may read a file, according to its mode and those of the folders above it.
+    """Whether every user may read a file, according to the modes of the file and of the folders above it.
 
-    root: the folder used as /. Its mode, and those of the folders above it, do not count, unless the file is a link to
-    a file outside of the folder.
+    root: the folder used as /. The modes of this folder and of the folders above this folder do not count, unless the
+    file is a link to a file elsewhere.
     """
     *folders, file = steps_to(os.path.realpath(path))
     real_root = os.path.realpath(root)
@@ -76,21 +78,8 @@ def _permissions_of_root(status: os.stat_result) -> int:
 
 def owner_and_mode(status: os.stat_result) -> str:
     """The owner and the mode, for a message."""
-    return f"owner {owner_name(status.st_uid)}, mode {stat.S_IMODE(status.st_mode):04o}"
-
-
-def owner_name(uid: int) -> str:
-    """The name of a user, for a message.
-
-    In a user namespace, which PrivateUsers= creates, for example (systemd.exec(5)), one uid stands for all users that
-    the namespace does not map. This uid gets the name "another user".
-    """
-    if uid == 0:
-        return "root"
-    return "another user" if uid == overflow_uid() else f"uid {uid}"
-
-
-def overflow_uid() -> int:
-    """The uid that stands for every user that a user namespace does not map (user_namespaces(7))."""
     with open(_OVERFLOW_UID, encoding="ascii") as f:
-        return int(f.read())
+        overflow_uid = int(f.read())
+    names = {overflow_uid: "another user", 0: "root"}
+    owner = names.get(status.st_uid, f"uid {status.st_uid}")
+    return f"owner {owner}, mode {stat.S_IMODE(status.st_mode):04o}"

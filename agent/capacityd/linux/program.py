@@ -35,7 +35,7 @@ def run_program(
     A program that hangs in the kernel survives.
 
     timeout: seconds. max_output: limit of bytes for each of the two outputs. on_terminal: whether the program uses the
-    standard input and the standard error of this process.
+    standard input and the standard error of this process; otherwise, its standard input is empty.
 
     Returns the exit status (if negative, the signal that killed the program), standard output and standard error. Does
     not wait for processes that the program leaves behind. Raises OSError, ValueError or subprocess.SubprocessError if
@@ -98,9 +98,10 @@ def _collect(pid: int, pipes: Sequence[int], *, deadline: float, max_output: int
                     raise OutputTooLargeError
                 if not chunk:
                     poll.unregister(pipe)  # all processes have closed the pipe
-            if pidfd in ready:
+            has_ended = pidfd in ready
+            if has_ended:
                 readable_now = {fd for fd, _events in poll.poll(0)}
-                if readable_now.isdisjoint(pipes):  # all that the program has written is read
+                if readable_now.isdisjoint(pipes):  # everything that the program has written has been read
                     return [bytes(output) for output in output_by_pipe.values()]
     finally:
         os.close(pidfd)

@@ -25,7 +25,7 @@ def why_not_executable(program: str) -> str:
         return ""
     somebody_may_execute = status.st_mode & 0o111
     if not somebody_may_execute:
-        return f"is not executable ({_command('chmod', '+x', program)})"
+        return f"is not executable ({_shell_command('chmod', '+x', program)})"
     if os.statvfs(program).f_flag & os.ST_NOEXEC:
         command = json.dumps(["/bin/sh", printable(program)], ensure_ascii=False)
         return (
@@ -40,49 +40,49 @@ def why_not_started(program: str, code: int | None) -> str:
     if code not in (errno.ENOENT, errno.ENOEXEC):
         return ""
     try:
-        start = first_line(program)
+        first_line = read_first_line(program)
     except OSError:
         return ""
     if code == errno.ENOENT:
-        return _what_is_missing(program, start)
-    return _wrong_format(program, start)
+        return _what_is_missing(program, first_line)
+    return _wrong_format(program, first_line)
 
 
-def _what_is_missing(program: str, start: bytes) -> str:
-    """Which file the kernel misses (ENOENT) to start an existing program; "" if unknown. start: the first line."""
-    if start.startswith(b"\x7fELF"):
-        return f"the dynamic loader that it needs does not exist (`{_command('file', program)}` names it)"
-    if start.endswith(b"\r\n"):
-        remedy = _command("sed", "-i", _REMOVE_CARRIAGE_RETURNS, program)
+def _what_is_missing(program: str, first_line: bytes) -> str:
+    """Which file the kernel lacks (ENOENT) to start an existing program; "" if unknown. first_line: the program's."""
+    if first_line.startswith(b"\x7fELF"):
+        return f"the dynamic loader that it needs does not exist (`{_shell_command('file', program)}` names it)"
+    if first_line.endswith(b"\r\n"):
+        remedy = _shell_command("sed", "-i", _REMOVE_CARRIAGE_RETURNS, program)
         return f"its first line ends with a carriage return ({remedy})"
-    if start.startswith(b"#!"):
+    if first_line.startswith(b"#!"):
         return "the interpreter in its first line does not exist"
     return ""
 
 
-def _wrong_format(program: str, start: bytes) -> str:
-    """Why the kernel does not know a program's format (ENOEXEC). start: the first line."""
-    if not start:
+def _wrong_format(program: str, first_line: bytes) -> str:
+    """Why the kernel does not know a program's format (ENOEXEC). first_line: the program's."""
+    if not first_line:
         return "it is empty"
-    if start.startswith(b"\x7fELF"):
+    if first_line.startswith(b"\x7fELF"):
         return f"it is a binary for another architecture than {os.uname().machine}, or damaged"
-    if start.startswith(_BYTE_ORDER_MARK):
-        remedy = _command("sed", "-i", _REMOVE_BYTE_ORDER_MARK, program)
+    if first_line.startswith(_BYTE_ORDER_MARK):
+        remedy = _shell_command("sed", "-i", _REMOVE_BYTE_ORDER_MARK, program)
         return f"it begins with a byte order mark ({remedy})"
-    if b"\0" in start:
+    if b"\0" in first_line:
         return "it is neither a text nor a binary of Linux"
-    is_cut = len(start) == _MAX_FIRST_LINE and not start.endswith(b"\n")
-    if start.startswith(b"#!") and is_cut:
+    is_cut = len(first_line) == _MAX_FIRST_LINE and not first_line.endswith(b"\n")
+    if first_line.startswith(b"#!") and is_cut:
         return f"its first line is too long: the kernel reads {_MAX_FIRST_LINE} bytes of it"
     return 'it does not begin with "#!" and an interpreter, such as "#!/bin/sh"; only a shell runs it nevertheless'
 
 
-def _command(*words: str) -> str:
-    """A command of a shell, for a message."""
+def _shell_command(*words: str) -> str:
+    """The command with these words, for a message."""
     return shlex.join(map(printable, words))
 
 
-def first_line(program: str) -> bytes:
-    """A script's first line with its line feed, up to the length that the kernel reads. Raises OSError."""
+def read_first_line(program: str) -> bytes:
+    """A program's first line with the line feed, up to the length that the kernel reads. Raises OSError."""
     with open(open_file(program), "rb") as file:
         return file.readline(_MAX_FIRST_LINE)

@@ -17,8 +17,8 @@ UNIT = "capacityd.service"
 SANDBOX_PAGE = "/usr/share/doc/capacityd/docs/files-and-programs.md"
 """The page with the drop-ins that open the sandbox."""
 _TIMEOUT = 1.0
-"""Seconds for systemctl. A detector may ask for advice after its program has timed out. The detector must end within
-two seconds after the program's timeout (_TIMEOUT_MARGIN in discovery/child.py)."""
+"""Seconds for systemctl. A detector may ask for advice after the detector's program has timed out. The detector must
+end within two seconds after the program's timeout (_TIMEOUT_MARGIN in discovery/child.py)."""
 _STATUS = "/proc/self/status"
 _SANDBOXED_LINE = "NoNewPrivs:\t1"
 """A line in the service's /proc/self/status (proc_pid_status(5)), because the unit sets NoNewPrivileges=. A shell of
@@ -36,7 +36,7 @@ _HIDDEN_BY = {
     "PrivateTmp": ("/tmp", "/var/tmp"),  # noqa: S108  # no file is created
     "PrivateDevices": ("/dev",),
 }
-"""Setting -> the folders that these values hide. Source: systemd.exec(5)."""
+"""Setting -> the folders that the setting hides with one of its _HIDING_VALUES. Source: systemd.exec(5)."""
 _HIDDEN_FOLDERS = ("InaccessiblePaths", "TemporaryFileSystem")
 """The settings that name hidden folders."""
 _BINDS = ("BindPaths", "BindReadOnlyPaths")
@@ -52,7 +52,7 @@ class Sandbox:
     hidden: tuple[str, ...] = ()
     """Folders that the service does not see."""
     visible: tuple[str, ...] = ()
-    """Folders and files that are visible although a folder above is hidden."""
+    """Folders and files that the service sees although a folder above them is hidden."""
     may_read_all: bool = False
     """Whether the service may read the files of other users whatever their modes."""
 
@@ -61,7 +61,7 @@ class Sandbox:
         real_path = os.path.realpath(path)
         hidden_length = _nearest_length(real_path, self.hidden)
         visible_length = _nearest_length(real_path, self.visible)
-        if hidden_length > visible_length:  # the nearest folder is a hidden one
+        if hidden_length > visible_length:  # the folder nearest to the path is a hidden one
             return True
         if self.may_read_all:
             return False
@@ -69,7 +69,7 @@ class Sandbox:
 
 
 def _nearest_length(path: str, folders: Iterable[str]) -> int:
-    """The length of the nearest of these folders above a path; 0 if none of them is above the path."""
+    """The length of the nearest (longest) of these folders above a path; 0 if none of them is above the path."""
     return max((len(folder) for folder in folders if is_inside(path, folder)), default=0)
 
 
@@ -96,7 +96,7 @@ def hidden_text(path: str) -> str:
 
 
 def sandbox_advice(paths: Sequence[str], *, program_failed: bool = False) -> str:
-    """How the sandbox may have caused a failure, as the end of a message; "" if the sandbox is no possible cause.
+    """The end of a message about a failure that the sandbox may have caused; "" if the sandbox can't be the cause.
 
     paths: the files that could not be read, or the command of a program. program_failed: whether the program failed.
     """
@@ -106,7 +106,9 @@ def sandbox_advice(paths: Sequence[str], *, program_failed: bool = False) -> str
     for path in paths:
         if path.startswith("/") and sandbox.hides(path):
             return f" ({hidden_text(path)})"
-    return f" (it ran in the sandbox of {UNIT}: see {SANDBOX_PAGE})" if program_failed else ""
+    if program_failed:  # the program may need other files, which the sandbox hides
+        return f" (it ran in the sandbox of {UNIT}: see {SANDBOX_PAGE})"
+    return ""
 
 
 def is_sandboxed() -> bool:

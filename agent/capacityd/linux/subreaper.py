@@ -1,4 +1,4 @@
-"""Kills the children of a process, including orphaned descendants."""
+"""Finds and kills child processes, including orphaned descendants."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def become_subreaper() -> None:
 
 
 def children(pid: int) -> list[int]:
-    """PIDs of a process's children, running or not yet reaped. The kernel lists the children of each thread."""
+    """PIDs of a process's children, running or not yet reaped."""
     found = []
     try:
-        for thread in os.listdir(f"/proc/{pid}/task"):
+        for thread in os.listdir(f"/proc/{pid}/task"):  # the kernel lists the children of each thread
             with open(f"/proc/{pid}/task/{thread}/children") as f:
                 found += [int(child) for child in f.read().split()]
     except OSError:

@@ -34,7 +34,7 @@ class EntryKind(Enum):
     CHANGED = "eadd777d826542e2a4a621486ac5cb71"  # a number on the Node
     CONDITION = "4fde5156bc29436a8c57acafb5bf4dfd"  # a problem of a resource or of the Node has begun or ended
     CONFIGURATION_REJECTED = "af9faed3990f4995bae4e7b6d029c156"
-    DEGRADED = "f253b4b980544b33ae4d476e9730fe4a"  # an error that prevents passes, events or metrics; or its end
+    DEGRADED = "f253b4b980544b33ae4d476e9730fe4a"  # an error that prevents passes, events or metrics has begun or ended
 
 
 def sd_notify(message: str) -> None:
@@ -45,8 +45,9 @@ def sd_notify(message: str) -> None:
 
 def watchdog_timeout() -> float:
     """Returns the seconds within which systemd expects WATCHDOG=1 again (sd_watchdog_enabled(3)); infinity if never."""
-    watched_pid = os.environ.get("WATCHDOG_PID", "")
-    if watched_pid not in ("", str(os.getpid())):  # the watchdog is for another process
+    own_pid = str(os.getpid())
+    watched_pid = os.environ.get("WATCHDOG_PID", own_pid)
+    if watched_pid != own_pid:  # the watchdog is for another process
         return math.inf
     try:
         microseconds = int(os.environ["WATCHDOG_USEC"])
@@ -56,15 +57,16 @@ def watchdog_timeout() -> float:
 
 
 def log(priority: Priority, message: str) -> None:
-    """Logs a message of the resident process, such as an error that prevents passes, as one line."""
+    """Logs a message about the service, such as an error that prevents passes, as one line."""
     one_line = " ".join(message.split())
     log_entry(priority, one_line, EntryKind.DEGRADED, fields={})
 
 
 def log_entry(priority: Priority, message: str, kind: EntryKind | None, fields: Mapping[str, str]) -> None:
-    """Writes an entry with these fields (names in capital letters) to the journal, or its message to standard error.
+    """Writes an entry with these fields to the journal or, if there is no journal, the message to standard error.
 
-    kind: sets the entry's MESSAGE_ID, by which a journal can be searched; None: the entry has no MESSAGE_ID.
+    fields: their names are in capital letters. kind: sets the entry's MESSAGE_ID, by which a journal can be searched;
+    None: the entry has no MESSAGE_ID.
     """
     is_logged = stderr_is_journal() and log_to_journal(priority, message, kind, fields)
     if not is_logged:
@@ -88,8 +90,8 @@ def log_to_journal(priority: Priority, message: str, kind: EntryKind | None, fie
 
 
 def _journal_is_writable() -> bool:
-    """Whether journald is running and reading. libsystemd blocks if journald hangs, and reports no error if journald is
-    gone."""
+    """Whether journald is running and reading. libsystemd does not show that: its send() blocks if journald hangs, and
+    reports no error if journald is gone."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK) as s:
             s.connect(_JOURNAL)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 from capacityd.linux.path_walk import LEADS_NOWHERE, PathPart, open_folder, open_regular, walk
 from capacityd.linux.permissions import owner_and_mode
-from capacityd.linux.program_start import first_line
+from capacityd.linux.program_start import read_first_line
 
 _MAX_PROGRAMS = 6
 """How many programs are checked in a row: a script, its interpreter, which may be a script itself, and so on. The
@@ -92,35 +92,58 @@ def trust_in(path: str) -> Trust:
 def find_trusted(path: str, trust: Trust) -> PathPart:
     """Returns the target of a path. Raises NotTrusted if somebody else could change the target or a part of the path.
 
-    A target that is a device, a socket or a folder may belong to anybody, because nothing is read from it here.
+    A target that is a device, a socket or a folder may belong to anybody, because find_trusted() reads nothing from it.
     Raises OSError if the path leads nowhere, but NotTrusted if somebody else could create what is missing. Raises
     ValueError if the path contains a NUL.
     """
     last_part = None
     try:
         for part, folder in walk(path):
-            if last_part:  # not for the first part, which is /
+            if last_part:  # the first part is /, which no folder contains
                 may_be_sticky = part.is_folder or trust.in_shared_folder
-                _require(folder, trust, may_be_sticky=may_be_sticky)
+                _require_trusted(folder, trust, may_be_sticky=may_be_sticky)
             has_content = stat.S_ISREG(part.status.st_mode) or stat.S_ISFIFO(part.status.st_mode)
             if part.is_link or has_content:
-                _require(part, trust)
+                _require_trusted(part, trust)
             last_part = part
     except OSError:
         if last_part and last_part.is_folder:  # the missing name was looked up in this folder
-            _require(last_part, trust)
+            _require_trusted(last_part, trust)
         raise
     return part
 
 
-def _require(part: PathPart, trust: Trust, *, may_be_sticky: bool = False) -> None:
+def _require_trusted(part: PathPart, trust: Trust, *, may_be_sticky: bool = False) -> None:
     """Raises NotTrusted if somebody else could change a part of a path.
 
     may_be_sticky: whether others may write the part if it is a folder with the sticky bit.
     """
-    flaw = _flaw(part, trust, may_be_sticky=may_be_sticky)
-    if flaw:
-        raise NotTrusted(flaw)
+    status = part.status
+    if status.st_uid not in trust.users:
+        problem = f"does not belong to root ({owner_and_mode(status)})"
+        raise NotTrusted(Flaw(part.path, problem, _remedy_for_owner(part)))
+    is_sticky = part.is_folder and bool(status.st_mode & stat.S_ISVTX)
+    if part.is_link or (is_sticky and may_be_sticky):  # nobody can write a link
+        return
+    everybody_may_write = status.st_mode & stat.S_IWOTH
+    group_may_write = status.st_mode & stat.S_IWGRP
+    if everybody_may_write:
+        writers = "everybody"
+    elif group_may_write and not trust.group_may_write:
+        writers = "its group"
+    else:
+        return
+    # Not chmod for a folder such as /tmp, because other users need to write it.
+    remedy = _FOLDER_OF_ROOT if is_sticky else shlex.join(["chmod", "go-w", part.path])
+    raise NotTrusted(Flaw(part.path, f"is writable by {writers} ({owner_and_mode(status)})", remedy))
+
+
+def _remedy_for_owner(part: PathPart) -> str:
+    """What to do if a part of a path belongs to another user."""
+    if part.is_folder:  # not chown: the folder may be the home of its owner
+        return _FOLDER_OF_ROOT
+    options = ["-h"] if part.is_link else []
+    return shlex.join(["chown", *options, "root", part.path])
 
 
 def open_trusted(path: str, trust: Trust) -> int:
@@ -131,7 +154,7 @@ def open_trusted(path: str, trust: Trust) -> int:
 def trusted_names(folder: str, trust: Trust) -> list[str]:
     """The names in a folder. Raises the errors of find_trusted(); also NotTrusted if others can create a name."""
     target = find_trusted(folder, trust)
-    _require(target, trust)
+    _require_trusted(target, trust)
     fd = open_folder(target)
     try:
         return os.listdir(fd)
@@ -178,7 +201,7 @@ def _flaw_of_program(program: str, trust: Trust) -> Flaw | None:
         if flaw:
             return flaw
         try:
-            interpreter = _INTERPRETER.match(first_line(program))
+            interpreter = _INTERPRETER.match(read_first_line(program))
         except PermissionError:
             # The kernel starts the interpreter even of a script that this process can't read.
             remedy = shlex.join(["chmod", "u+r", program])
@@ -190,36 +213,3 @@ def _flaw_of_program(program: str, trust: Trust) -> Flaw | None:
         # The kernel looks up an interpreter without an absolute path in the program's current folder, which is /.
         program = os.path.join("/", os.fsdecode(interpreter[1]))
     return None
-
-
-def _flaw(part: PathPart, trust: Trust, *, may_be_sticky: bool = False) -> Flaw | None:
-    """What is wrong with the owner or the mode of one part of a path.
-
-    may_be_sticky: whether others may write the part if it is a folder with the sticky bit.
-    """
-    status = part.status
-    state = f"({owner_and_mode(status)})"
-    if status.st_uid not in trust.users:
-        return Flaw(part.path, f"does not belong to root {state}", _remedy_for_owner(part))
-    is_sticky = part.is_folder and bool(status.st_mode & stat.S_ISVTX)
-    if part.is_link or (is_sticky and may_be_sticky):  # nobody can write a link
-        return None
-    everybody_may_write = status.st_mode & stat.S_IWOTH
-    group_may_write = status.st_mode & stat.S_IWGRP
-    if everybody_may_write:
-        writers = "everybody"
-    elif group_may_write and not trust.group_may_write:
-        writers = "its group"
-    else:
-        return None
-    # Not chmod for a folder such as /tmp, because other users need to write it.
-    remedy = _FOLDER_OF_ROOT if is_sticky else shlex.join(["chmod", "go-w", part.path])
-    return Flaw(part.path, f"is writable by {writers} {state}", remedy)
-
-
-def _remedy_for_owner(part: PathPart) -> str:
-    """What to do if a part of a path belongs to another user."""
-    if part.is_folder:  # not chown: the folder may be the home of its owner
-        return _FOLDER_OF_ROOT
-    options = ["-h"] if part.is_link else []
-    return shlex.join(["chown", *options, "root", part.path])

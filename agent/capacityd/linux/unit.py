@@ -35,11 +35,11 @@ def assignments(lines: Iterable[str]) -> Iterator[tuple[str, str, str]]:
     """Yields section, name and value of each setting in the file of a unit, as systemd reads it (systemd.syntax(7)).
 
     The section includes its brackets: [Mount]. A line that ends with a backslash continues in the next line that is no
-    comment.
+    comment. lines: the lines of the file.
     """
     section = ""
     continued = ""  # the start of the current setting, from lines that end with a backslash
-    for line in (*lines, ""):  # the empty line ends a setting whose last line ends with a backslash
+    for line in (*lines, ""):  # if the file ends with a backslash, the additional line ends its last setting
         stripped = line.strip()
         if stripped.startswith(("#", ";")):
             continue

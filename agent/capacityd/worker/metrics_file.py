@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from capacityd.linux.atomic_file import replace_file
-from capacityd.linux.opening import ForeignLink, open_data_folder
+from capacityd.linux.opening import UntrustedLink, open_data_folder
 from capacityd.linux.sandbox import SANDBOX_PAGE, UNIT
 from capacityd.model.messages import MetricsResult
 from capacityd.model.modules import import_failure
@@ -96,7 +96,7 @@ def _path_in_open_folder(path: str) -> Iterator[str]:
     folder, name = os.path.split(path)
     try:
         fd = open_data_folder(folder)
-    except ForeignLink as e:
+    except UntrustedLink as e:
         raise OSError(errno.ELOOP, str(e)) from e
     try:
         yield f"/proc/self/fd/{fd}/{name}"

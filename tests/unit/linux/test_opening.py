@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from capacityd.linux.opening import ForeignLink, data_exists, open_data_file
+from capacityd.linux.opening import UntrustedLink, data_exists, open_data_file
 from capacityd.linux.path_walk import MAX_LINKS
 from tests.support.forked import open_files
 
@@ -69,7 +69,7 @@ def test_a_link_counts_if_root_or_the_files_owner_made_it(
     if followed:
         assert read(path) == "4"
         return
-    with pytest.raises(ForeignLink) as error:
+    with pytest.raises(UntrustedLink) as error:
         open_data_file(str(path))
     link = users / {"last": "seats", "chain": "second"}.get(position, "in")
     assert str(error.value) == (
@@ -100,7 +100,7 @@ def test_a_hard_link_to_a_file_of_root_is_not_opened_where_others_can_make_one(
     if opened:
         assert read(folder / "seats") == "4"
     else:
-        with pytest.raises(ForeignLink, match="seats may be another user's link to a file of root"):
+        with pytest.raises(UntrustedLink, match="seats may be another user's link to a file of root"):
             open_data_file(str(folder / "seats"))
     file.unlink()
     assert read(folder / "seats") == "4", "a file with one name is no hard link"
@@ -120,7 +120,7 @@ def test_a_link_does_not_show_whether_a_file_of_root_exists(tmp_path: Path) -> N
     ):
         make()
         for action in (open_data_file, data_exists):
-            with pytest.raises(ForeignLink) as error:
+            with pytest.raises(UntrustedLink) as error:
                 action(str(users / "seats"))
             messages.add(str(error.value))
     assert len(messages) == 1
@@ -136,7 +136,7 @@ def test_another_users_text_is_in_no_message(tmp_path: Path) -> None:
     for path in (users, chosen):
         os.chown(path, USER, USER)
     linked(users / "seats", "$(reboot)/hard", USER)
-    with pytest.raises(ForeignLink) as error:
+    with pytest.raises(UntrustedLink) as error:
         open_data_file(str(users / "seats"))
     assert str(error.value).startswith(f"{users / 'seats'} may be")
     assert "reboot" not in str(error.value)
@@ -215,7 +215,7 @@ while True:
             for _ in range(20000):
                 try:
                     contents.add(read(folder / "seats"))
-                except ForeignLink:
+                except UntrustedLink:
                     refusals += 1
         finally:
             attacker.kill()

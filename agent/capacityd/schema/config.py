@@ -145,7 +145,7 @@ class Settings:
     )
     lower_after_boot: float = _setting(
         "service",
-        duration(least="0s", most="1d"),
+        duration(least="0s", most="3min"),  # a longer time would have no effect: BOOT_SECONDS in linux/clock.py
         "lower_after is at least this long in the first three minutes after boot",
         default="1min",
     )

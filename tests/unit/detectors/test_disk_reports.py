@@ -144,6 +144,7 @@ HUGE = disk("sdb", ENCLOSURE.format(1), 130 * 10**15, number="8:16")
 LOCKED = disk("sdb", RAID.replace("2:0:0", "2:1:0"), number="8:16", of_disk={"ro": "1"})
 VOLUME = nvme(model="MSFT NVMe Accelerator v1.0", serial="SN: 000001", wwid=None)
 LOCAL = {"model": "Microsoft NVMe Direct Disk v2", "serial": "9ff12d3d953a00000001"}
+STATES = files({f"{FC.format(2)}/state": "offline\n", f"{FC.format(3)}/state": "running\n"})  # of the paths of MPATH
 
 
 SELECTED = {  # the machine's block devices, the keys of a table, and the disks that count
@@ -175,6 +176,7 @@ SELECTED = {  # the machine's block devices, the keys of a table, and the disks 
         {"model": "Microsoft NVMe Direct*"},
         "nvme1n1",
     ),
+    "offline-path": ([*MPATH, STATES], {"attributes.device/state": "offline"}, "sdy"),
 }
 
 

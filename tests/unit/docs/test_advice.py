@@ -19,6 +19,8 @@ ADVICE = {  # the page, and texts that it must contain
     "a program that uses libusb": ("docs/hardware.md", "libusb takes a device from its driver"),
     "an SSD behind a RAID controller": ("docs/reference.md", "USB sticks and RAID often report hdd"),
     "an F2FS on several disks": ("docs/hardware.md", "as the second disk of an F2FS"),
+    "a file system that has grown": ("docs/hardware.md", "notices that a file system has grown"),
+    "a pool of mergerfs": ("docs/hardware.md", "mergerfs is `overlay`"),
     "a device that USB/IP shares": ("docs/hardware.md", 'except = { driver = "usbip-host" }'),
     "the sockets of a virtual machine": ("docs/hardware.md", "often one socket for each processor"),
     "the default routes of other cards": ("docs/hardware.md", "Default routes of any metric count"),

@@ -230,8 +230,8 @@ def test_a_hidden_path_is_named_and_the_drop_in_on_the_page_shows_it(served: Mac
         "example.com/a-users-file": 9,
     }
     shown_by = {
-        "/root/data/seats": "BindReadOnlyPaths=/root/data",
-        "/tmp/tools/count": "BindReadOnlyPaths=/tmp/tools",
+        "/root/data/seats": "BindReadOnlyPaths=-/root/data",
+        "/tmp/tools/count": "BindReadOnlyPaths=-/tmp/tools",
         "/dev/licence0": "PrivateDevices=no",
         "/srv/private/seats": "CapabilityBoundingSet=CAP_DAC_READ_SEARCH",
     }

@@ -31,6 +31,9 @@ _ARCHITECTURE = Mistake(
     lambda text: f'is not an architecture of uname -m; write "{UNAME_MACHINES[text]}"',
 )
 """A name for an architecture that uname -m never prints."""
+_NO_NODE_NAME = Mistake(
+    r"^[^\[]*[^a-z0-9.*?\[-]", lambda _: 'matches no Node name, which has only a-z, 0-9, "-" and "."'
+)
 _ANY_TEXT = Text()
 _RESOURCE_DEFAULTS = {declared.name: declared.default for declared in fields(Resource)}
 """Name of a field of Resource -> its default, which is also the key's default in TOML."""
@@ -162,7 +165,7 @@ WHEN_KEYS: dict[str, WhenKey] = {
     "dmi": WhenKey("text of files in /sys/class/dmi/id", name_problem=_dmi_problem),
     "devicetree": WhenKey("text of properties in /proc/device-tree, such as model", name_problem=_devicetree_problem),
     "arch": WhenKey("the architecture as uname -m prints it", Text(rejects=(_ARCHITECTURE,))),
-    "node_name": WhenKey("the Node's name"),
+    "node_name": WhenKey("the Node's name", Text(rejects=(_NO_NODE_NAME,))),
     "path": WhenKey("a file or folder that must exist", Text(rejects=(NOT_ABSOLUTE, NOT_EXACT_PATH))),
 }
 """The keys of a resource's "when". All keys must match. A key with several values matches if one value matches."""

@@ -19,7 +19,7 @@ from capacityd.model.reasons import KernelEvents
 from capacityd.model.text import printable
 from capacityd.schema.device import Device, DeviceDetector, DeviceKey, is_system, read_name
 from capacityd.schema.matchers import Value
-from capacityd.schema.mistakes import NOT_AN_INTERFACE, SEPARATED_BY_BAR
+from capacityd.schema.mistakes import NOT_AN_INTERFACE
 from capacityd.schema.value_types import Amount, Choice, Flag, HexId, Text
 
 _INTERFACES = "/sys/class/net"
@@ -185,7 +185,7 @@ DETECTOR = DeviceDetector(
     find=find,
     keys={
         "name": DeviceKey(Text(rejects=NOT_AN_INTERFACE), read_name, "the name, such as eth0"),
-        "driver": DeviceKey(Text(rejects=(SEPARATED_BY_BAR,)), _driver, "the hardware's driver"),
+        "driver": DeviceKey(Text(), _driver, "the hardware's driver"),
         "bus": DeviceKey(Text(), _bus, "the hardware's bus: pci, usb, virtio, …"),
         "vendor": DeviceKey(HexId(digits=4), _vendor, "vendor id of the PCI or USB device"),
         "device": DeviceKey(HexId(digits=4), _product, "device or product id of the PCI or USB device"),

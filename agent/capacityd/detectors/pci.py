@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from capacityd.model.host import Host, read_int, resolve_link
 from capacityd.schema.device import Device, DeviceDetector, DeviceKey, read_driver, read_name
 from capacityd.schema.matchers import Value
-from capacityd.schema.mistakes import LONG_PCI_DOMAIN, NO_PCI_DOMAIN, SEPARATED_BY_BAR
+from capacityd.schema.mistakes import LONG_PCI_DOMAIN, NO_PCI_DOMAIN
 from capacityd.schema.value_types import Amount, Flag, HexId, Text
 
 _DEVICES = "/sys/bus/pci/devices"
@@ -61,9 +61,7 @@ DETECTOR = DeviceDetector(
             _id_reader("class"),
             "class, subclass and interface: 03 is any display, 0302 a 3D controller",
         ),
-        "driver": DeviceKey(
-            Text(rejects=(SEPARATED_BY_BAR,)), read_driver, "the driver; missing if the function has none"
-        ),
+        "driver": DeviceKey(Text(), read_driver, "the driver; missing if the function has none"),
         "address": DeviceKey(
             Text(ignore_case=True, rejects=(NO_PCI_DOMAIN, LONG_PCI_DOMAIN)),
             read_name,

@@ -12,7 +12,7 @@ from capacityd.model.errors import AmbiguousValue, HostError
 from capacityd.model.host import Host, link_name, uevent_value
 from capacityd.schema.device import Device, DeviceDetector, DeviceKey, read_driver, read_name
 from capacityd.schema.matchers import Value
-from capacityd.schema.mistakes import NOT_EXACT_NAME, NOT_IN_DEV, PATH_INSTEAD_OF_NAME, SEPARATED_BY_BAR
+from capacityd.schema.mistakes import NOT_EXACT_NAME, NOT_IN_DEV, PATH_INSTEAD_OF_NAME
 from capacityd.schema.value_types import Text
 
 _BUSES = "/sys/bus"
@@ -113,15 +113,13 @@ DETECTOR = DeviceDetector(
     find=find,
     keys={
         "subsystem": DeviceKey(Text(rejects=(NOT_EXACT_NAME,)), _subsystem, "the device's bus or class, such as tty"),
-        "name": DeviceKey(
-            Text(rejects=(PATH_INSTEAD_OF_NAME, SEPARATED_BY_BAR)), read_name, "the kernel's name, such as ttyUSB0"
-        ),
+        "name": DeviceKey(Text(rejects=(PATH_INSTEAD_OF_NAME,)), read_name, "the kernel's name, such as ttyUSB0"),
         "devtype": DeviceKey(
             Text(),
             lambda host, device: uevent_value(host, device.path, "DEVTYPE"),
             "the type of the device, if the subsystem has several types",
         ),
-        "driver": DeviceKey(Text(rejects=(SEPARATED_BY_BAR,)), read_driver, "the driver"),
+        "driver": DeviceKey(Text(), read_driver, "the driver"),
         "node": DeviceKey(Text(rejects=(NOT_IN_DEV,)), _node, "the device node, such as /dev/ttyUSB0"),
         "link": DeviceKey(
             Text(rejects=(NOT_IN_DEV,)),

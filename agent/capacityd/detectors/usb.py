@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from capacityd.model.host import Host, link_name
 from capacityd.schema.device import Device, DeviceDetector, DeviceKey, read_name
 from capacityd.schema.matchers import Value
-from capacityd.schema.mistakes import SEPARATED_BY_BAR
 from capacityd.schema.value_types import Flag, HexId, Kind, Text
 
 _DEVICES = "/sys/bus/usb/devices"
@@ -77,9 +76,7 @@ DETECTOR = DeviceDetector(
             _classes,
             "class, subclass and protocol of the device or any of its interfaces",
         ),
-        "driver": DeviceKey(
-            Text(rejects=(SEPARATED_BY_BAR,)), _drivers, "driver of the device or any of its interfaces"
-        ),
+        "driver": DeviceKey(Text(), _drivers, "driver of the device or any of its interfaces"),
         "port": DeviceKey(
             Text(), read_name, "the port that the device is plugged into, such as 1-1.2; the same after a replug"
         ),

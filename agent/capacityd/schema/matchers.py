@@ -20,9 +20,11 @@ GLOB_CHARACTERS = frozenset("*?[")
 _GLOB_CLASS = re.compile(r"\[(!.|[^!])[^\]]*\]", re.DOTALL)
 """A class of fnmatch, such as [ab] or [!ab]. A "]" as the first character belongs to the class: []ab]. A "[" without a
 "]" after it is a plain character."""
-_REGEX = re.compile(r"^\^|\$\Z|^\.\*|\.\+|\]\+|\\[dwsDWS.]|\([^)]*\|[^)]*\)")
-"""Signs of a regular expression: ^ at the start, $ at the end, .* at the start, .+, ]+, escapes such as \\d, and
-alternatives in parentheses."""
+_REGEX = re.compile(r"\^|\$\Z|^\.\*|\.\+|\]\+|\\[dwsDWS.]|\([^)]*\|[^)]*\)")
+"""Signs of a regular expression: ^, $ at the end, .* at the start, .+, ]+, escapes such as \\d, and alternatives in
+parentheses."""
+_EXPANSION = re.compile("[{$]")
+"""A sign of what a shell or a template expands: {a,b}, ${a} or {{ a }}."""
 
 
 def is_missing(value: Value) -> bool:
@@ -148,8 +150,8 @@ def parse_network(text: str) -> IPNetwork:
 def check_glob(text: str) -> None:
     """Checks a text that is matched exactly or as a glob.
 
-    Raises ValueError for an unprintable character, a "[" without a "]", and a regular expression, which would match no
-    value.
+    Raises ValueError for an unprintable character, a "[" without a "]", a regular expression, and a variable, because
+    they would match no value.
     """
     if not text.isprintable():
         raise ValueError('contains an unprintable character; write "*" for it')
@@ -158,6 +160,11 @@ def check_glob(text: str) -> None:
     with_short_classes = _GLOB_CLASS.sub("]", text)
     if _REGEX.search(with_short_classes):
         raise ValueError(f'"{text}" is a regular expression; write a glob, where "*" is any text, or a list of globs')
+    if expansion := _EXPANSION.search(with_short_classes):
+        raise ValueError(
+            f'"{text}" contains "{expansion[0]}", but braces and variables are not expanded; write a list of texts or '
+            f'globs; for the character itself, write "[{expansion[0]}]"'
+        )
     without_classes = _GLOB_CLASS.sub("", text)
     if "[" in without_classes:
         raise ValueError(f'"{text}" contains a "[" without a "]"; for the character itself, write "[[]"')

@@ -70,7 +70,7 @@ BLANK_AT_END = Mistake(
 SEVERAL_NAMES = Mistake(r"^[^\[]*[|,]", _write_a_list)
 """Names separated by "|" or ",". For a name that contains such a character, write a glob with a class: "a[,]b"."""
 SEPARATED_BY_BAR = Mistake(r"^[^\[]*[|]", _write_a_list)
-"""Names separated by "|", such as "a|b". In contrast to SEVERAL_NAMES, a comma is valid."""
+"""Texts separated by "|", such as "a|b". In contrast to SEVERAL_NAMES, a comma is valid."""
 ALIAS = Mistake(
     r"^[^\[]*:",
     lambda text: f'is the label of an address, not an interface; write "{_text_before(":", text)}"',

@@ -71,6 +71,8 @@ def file_path(ending: str = "") -> SettingType:
             raise ValueError(f'"{raw}" contains an unprintable character')
         if not raw.startswith("/"):
             raise ValueError(f'must be an absolute path; got "{raw}"')
+        if re.search(r"[*?\[{$]", raw):
+            raise ValueError(f'must be an exact path, without wildcards and variables; got "{raw}"')
         if raw.rstrip() != raw:
             raise ValueError(f'must not end with a space; got "{raw}"')
         if not raw.endswith(ending):

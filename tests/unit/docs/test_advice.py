@@ -32,6 +32,13 @@ ADVICE = {  # the page, and texts that it must contain
     "the link of an idle GPU": ("docs/recipes.md", "Do not match `current_link_speed`"),
     "the serial number of a serial port": ("docs/recipes.md", 'ID_SERIAL_SHORT = "A17"'),
     "a 32-bit program in the sandbox": ("docs/files-and-programs.md", "`SystemCallArchitectures=native x86`"),
+    "a device that appears after the start": ("docs/files-and-programs.md", "in the drop-in must exist"),
+    "a folder that is missing": (
+        "docs/files-and-programs.md",
+        "`BindReadOnlyPaths=-/root/data`",
+        "`ReadWritePaths=-/srv/metrics`",
+    ),
+    "a file of a numbered device": ("docs/files-and-programs.md", '`measure = "attributes.NAME"`'),
     "a certificate in kubelet.conf": ("docs/troubleshooting.md", "kubelet-client-current.pem"),
 }
 

@@ -18,9 +18,9 @@ from typing import cast
 
 from capacityd.model.node import ANNOTATION, CONDITION, Event, Node, NodeState, Patch
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
-from capacityd.node import Machine
 from capacityd.node.api_node import ApiNode
 from capacityd.node.documents.patch import patch_document
+from capacityd.node.identity import Machine
 from tests.cluster.binaries import pinned
 from tests.cluster.controlplane import Cluster, control_plane
 from tests.cluster.credentials import node_user

@@ -99,7 +99,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from capacityd.model.errors import NodeError
 from capacityd.model.node import Patch
-from capacityd.node import Machine
+from capacityd.node.identity import Machine
 from capacityd.node.api_node import ApiNode
 patch = Patch("{UID}", "1")
 for path in sys.argv[2:]:

@@ -12,8 +12,8 @@ import pytest
 from capacityd.model.errors import NodeConflict, NodeRejected, NodeUnauthorized
 from capacityd.model.node import ANNOTATION, Condition, Event, Node, NodeState, Patch
 from capacityd.model.quantity import LARGEST_QUANTITY, storable
-from capacityd.node import CredentialsCache, Identity, Machine
 from capacityd.node.api_node import ApiNode
+from capacityd.node.identity import CredentialsCache, Identity, Machine
 from tests.cluster.api import ApiError
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import ADMIN, Credentials, kubeconfig, node_user

@@ -14,8 +14,8 @@ import pytest
 from capacityd.model.cluster_access import ClusterAccess
 from capacityd.model.errors import NodeMissing
 from capacityd.model.messages import NodeSeen, NotWatched
-from capacityd.node import CredentialsCache, Machine
 from capacityd.node.api_node import ApiNode
+from capacityd.node.identity import CredentialsCache, Machine
 from capacityd.service import watcher_process
 from capacityd.service.watcher_process import WatcherProcess
 from tests import ROOT

@@ -14,9 +14,9 @@ from capacityd.linux.forked import text_within
 from capacityd.linux.sandbox import Sandbox, hidden_text, service_sandbox
 from capacityd.linux.trust import SERVICE_TRUST, flaw_of_command
 from capacityd.model.errors import CredentialsNotTrusted, NodeError, NodeUnauthorized
-from capacityd.node.identity import node_of
 from capacityd.node.kubeconfig import load
 from capacityd.node.kubelet_kubeconfig import find_kubelet_kubeconfig
+from capacityd.node.own_node import node_of
 from capacityd.schema.config import Config, Resource
 from capacityd.schema.toml_values import toml_key
 

@@ -35,8 +35,8 @@ class ClusterAccess:
         """The certificates of the authorities that the server may use, as PEM; None for the system's authorities."""
         self.verify = verify
         """Whether the server's certificate is verified."""
-        self.server_name = server_name
-        """The name in the server's certificate; None for the host in the URL."""
+        self.server_name = (server_name or urlsplit(server).hostname or "").rstrip(".")
+        """The name or address that the server's certificate must contain; by default, the host in the URL."""
         self.proxy = proxy
         """The proxy's URL, which may contain a user and a password; None for no proxy."""
         self.token = token

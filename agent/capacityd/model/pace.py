@@ -24,10 +24,15 @@ SHORTEST_PAUSE: dict[RetryCause, float] = {
 }
 """Cause -> the shortest pause between two attempts, in seconds."""
 
-
 LONGEST_RETRY_AFTER = 60.0
 """The longest Retry-After in seconds. A longer time is shortened, because a proxy may ask for a day
 (pulumi/pulumi#24168)."""
+
+
+def retry_after_in(header: str) -> float:
+    """The seconds in a header Retry-After; 0.0 for any other text, such as a date, which no API server sends."""
+    is_number = header.isascii() and header.isdigit() and len(header) < 10
+    return float(header) if is_number else 0.0
 
 
 def pause(cause: RetryCause, wrong_for: float, retry_after: float = 0.0) -> float:

@@ -12,14 +12,14 @@ from urllib.parse import quote
 from capacityd.linux.trust import own_trust
 from capacityd.model.errors import NodeForbidden, NodeMissing, NodeUnauthorized, NodeUnreachable
 from capacityd.model.node import Event, NodeState, Patch
-from capacityd.node import CredentialsCache, Identity, Machine, User
 from capacityd.node.credential_files import CredentialFiles
 from capacityd.node.documents.node import named_node, reviewed_user
 from capacityd.node.documents.patch import patch_document, require_guard
 from capacityd.node.errors import Call
-from capacityd.node.identity import identify, require_own_machine
+from capacityd.node.identity import CredentialsCache, Identity, Machine, User
 from capacityd.node.kubeconfig import PLUGIN_TIMEOUT, Kubeconfig
 from capacityd.node.kubelet_kubeconfig import find_kubelet_kubeconfig
+from capacityd.node.own_node import identify, require_own_machine
 
 if TYPE_CHECKING:
     from capacityd.node.client import Client

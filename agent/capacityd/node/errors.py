@@ -22,11 +22,12 @@ from capacityd.model.errors import (
     NodeUnauthorized,
     NodeUnreachable,
 )
+from capacityd.model.pace import retry_after_in
 from capacityd.model.quoting import length_text
 from capacityd.model.text import printable
 from capacityd.node.documents.status import Status, status_of
-from capacityd.node.identity import KUBELET_PREFIX
 from capacityd.node.kubelet_kubeconfig import credentials_advice
+from capacityd.node.own_node import KUBELET_PREFIX
 
 _MAX_QUOTED = 300
 """The maximum length of a quoted text, in characters."""
@@ -91,7 +92,7 @@ def from_http_status(code: int, body: bytes, call: Call, access: ClusterAccess, 
     is_starting = status.message.strip().endswith(_NOT_READY)
     if code in (410, 429) or code >= 500 or is_starting:
         question = "Does an admission webhook not answer?" if code == 504 else "Does it start, or is it overloaded?"
-        return NodeUnreachable(f"{answer}. {question}", retry_after=_seconds(retry_after))
+        return NodeUnreachable(f"{answer}. {question}", retry_after=retry_after_in(retry_after))
     if code == 401:
         return NodeUnauthorized(f"{answer}. It rejected the credentials in the same file: {credentials_advice()}")
     if code == 403 and not _denies_content(call, status):
@@ -102,12 +103,6 @@ def from_http_status(code: int, body: bytes, call: Call, access: ClusterAccess, 
         changed = f'Node "{access.node}" has changed since it was read (HTTP 409)'
         return NodeConflict(changed, reason=f"HTTP 409{_after_colon(reason)}")
     return NodeRejected(answer, reason=reason)
-
-
-def _seconds(retry_after: str) -> float:
-    """The seconds in a header Retry-After; 0.0 for any other text. An API server sends no dates."""
-    is_number = retry_after.isascii() and retry_after.isdigit() and len(retry_after) < 10
-    return float(retry_after) if is_number else 0.0
 
 
 def _user_in(status: Status) -> str:

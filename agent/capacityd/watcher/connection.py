@@ -10,8 +10,8 @@ from collections import deque
 from urllib.parse import quote, urlsplit
 
 from capacityd import __version__
-from capacityd.linux.tls import set_client_certificate, set_trust
 from capacityd.model.cluster_access import ClusterAccess
+from capacityd.model.pace import retry_after_in
 
 _TIMEOUT = 10.0
 """Seconds for connecting to one of the server's addresses, of which some may be dead, and for each read of the TLS
@@ -19,7 +19,6 @@ handshake and of the response's header."""
 _PIECE_BYTES = 65536
 _MAX_LINE_MIB = 4
 """The limit for an event. etcd stores Nodes of up to 1.5 MiB, in an encoding that is shorter than JSON."""
-_MAX_RETRY_AFTER_DIGITS = 8
 _ESCAPES = str.maketrans({"\\": r"\\", ",": r"\,", "=": r"\="})
 """The escapes in the value of a field selector. Source: EscapeValue in k8s.io/apimachinery, pkg/fields/selector.go."""
 
@@ -46,9 +45,8 @@ class Connection:
         self._lines: deque[bytes] = deque()
         self._unfinished_line = b""  # the start of a line whose end has not arrived yet
         server = urlsplit(target.server)
-        server_name = (target.server_name or server.hostname or "").rstrip(".")
         first_hop = urlsplit(target.proxy) if target.proxy else server
-        self._http = _Http(context, server_name, first_hop.hostname or "", first_hop.port)
+        self._http = _Http(context, first_hop.hostname or "", first_hop.port)
         path = f"{server.path.rstrip('/')}/api/v1/nodes?{_query(target.node)}"
         headers = {"Accept": "application/json", "User-Agent": f"capacityd/{__version__}", **target.headers}
         if target.proxy and context:  # the proxy forwards the TLS connection
@@ -73,7 +71,7 @@ class Connection:
         except (OSError, http.client.HTTPException, ValueError) as e:
             raise WatchFailure(_why_unreachable(e)) from None
         if response.status != http.client.OK:
-            raise refusal(response.status, response.headers.get("Retry-After", ""))
+            raise refusal(response.status, retry_after_in(response.headers.get("Retry-After", "")))
         return response
 
     def next_line(self) -> bytes | None:
@@ -100,43 +98,28 @@ class Connection:
 
 
 class _Http(http.client.HTTPConnection):
-    """A connection with TLS, or without TLS if the context is None. server_name: the name in the certificate."""
+    """A connection with TLS, or without TLS if the context is None."""
 
-    def __init__(self, context: ssl.SSLContext | None, server_name: str, host: str, port: int | None) -> None:
+    def __init__(self, context: ssl.SSLContext | None, host: str, port: int | None) -> None:
         default_port = 443 if context else 80
         # Without a port, http.client would take the end of an IPv6 address for a port.
         super().__init__(host, port or default_port, timeout=_TIMEOUT)
         self._tls = context
-        self._server_name = server_name
 
     def connect(self) -> None:
         super().connect()
         if self._tls:
-            self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._server_name)
+            self.sock = self._tls.wrap_socket(self.sock)
 
 
-def context_of(target: ClusterAccess) -> ssl.SSLContext:
-    """The TLS context for all connections to this server. Each context takes 3.7 MiB. Raises WatchFailure."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    try:
-        set_trust(context, target.authority, verify=target.verify)
-        if target.certificate and target.key:
-            set_client_certificate(context, target.certificate, target.key)
-    except (ssl.SSLError, ValueError):
-        raise WatchFailure("cannot be watched with these certificates") from None
-    return context
-
-
-def refusal(status: int, retry_after: str = "") -> WatchFailure:
-    """The failure for this HTTP status. retry_after: the header's value; "" if the header is missing."""
-    is_usable = retry_after.isdecimal() and len(retry_after) <= _MAX_RETRY_AFTER_DIGITS  # a date is not usable
-    seconds = float(retry_after) if is_usable else 0.0
+def refusal(status: int, retry_after: float = 0.0) -> WatchFailure:
+    """The failure for this HTTP status. retry_after: the server's Retry-After in seconds."""
     if status == http.client.UNAUTHORIZED:
         return WatchFailure("rejected the watcher's credentials (HTTP 401)", look_now=True)
     if status == http.client.FORBIDDEN:
         advice = 'the identity needs a role with the verb "watch" on "nodes"'
         return WatchFailure(f"does not let the Node be watched (HTTP 403): {advice}")
-    return WatchFailure(f"does not let the Node be watched now (HTTP {status})", retry_after=seconds)
+    return WatchFailure(f"does not let the Node be watched now (HTTP {status})", retry_after=retry_after)
 
 
 def _query(node: str) -> str:

@@ -20,10 +20,12 @@ import time
 from urllib.parse import urlsplit
 
 from capacityd.model.cluster_access import ClusterAccess
+from capacityd.model.errors import NodeUnauthorized
 from capacityd.model.fingerprint import fingerprint
 from capacityd.model.pace import LEAST_SHARE, pause
 from capacityd.model.reasons import RetryCause
-from capacityd.watcher.connection import Connection, WatchFailure, context_of, refusal
+from capacityd.node.tls import tls_context
+from capacityd.watcher.connection import Connection, WatchFailure, refusal
 
 LONG_CONNECTION = 5.0
 """If a connection has worked for this number of seconds, the next connection follows without a pause."""
@@ -63,7 +65,10 @@ class Watcher:
     def _follow_connection(self) -> None:
         """Watches until the server ends the connection. Raises WatchFailure."""
         if self._context is None and urlsplit(self._target.server).scheme == "https":
-            self._context = context_of(self._target)
+            try:  # one context for all connections, because each context takes 3.7 MiB
+                self._context = tls_context(self._target, self._target.authority)
+            except NodeUnauthorized:
+                raise WatchFailure("cannot be watched with these certificates") from None
         self._write(_SIGN_OF_LIFE)
         connection = Connection(self._target, self._context)
         try:

@@ -8,7 +8,7 @@ from capacityd.model.errors import CredentialsMissing, NodeError, NodeMissing, N
 from capacityd.model.messages import PassResult
 from capacityd.model.reading import Reading, reading_text
 from capacityd.model.reasons import RetryCause
-from capacityd.node import CredentialsCache
+from capacityd.node.identity import CredentialsCache
 from capacityd.reconcile.reconcile import PassEnd
 from capacityd.worker.pass_state import PassStatus
 

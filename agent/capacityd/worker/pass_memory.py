@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from capacityd import __version__
 from capacityd.model.codec import Malformed
 from capacityd.model.file_codec import from_file, to_file
-from capacityd.node import Identity
+from capacityd.node.identity import Identity
 from capacityd.reconcile.memory import Memory
 from capacityd.worker.pass_state import PassStatus
 

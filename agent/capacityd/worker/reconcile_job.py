@@ -21,7 +21,7 @@ from capacityd.model.published import published_in
 from capacityd.model.reading import Reading, without_details
 from capacityd.model.reasons import PassReason
 from capacityd.model.waits import Wait, WaitReason
-from capacityd.node import CredentialsCache
+from capacityd.node.identity import CredentialsCache
 from capacityd.reconcile.denial import THE_CONDITION
 from capacityd.reconcile.inputs import Inputs
 from capacityd.reconcile.memory import MIN_INTERVAL, Memory

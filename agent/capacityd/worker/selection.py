@@ -6,8 +6,8 @@ from capacityd.host.live import LiveHost
 from capacityd.model.host import Host, machine_id, system_uuid
 from capacityd.model.node import Node
 from capacityd.model.options import Selection
-from capacityd.node import CredentialsCache, Machine
 from capacityd.node.file_node import FileNode
+from capacityd.node.identity import CredentialsCache, Machine
 from capacityd.schema.config import Config
 
 

@@ -11,13 +11,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from capacityd import node
 from capacityd.model.cluster_access import ClusterAccess
 from capacityd.model.errors import NodeUnreachable
 from capacityd.model.messages import CheckResult, JobRequest, Message, ServiceConfig
 from capacityd.model.options import Selection
 from capacityd.model.reading import Reading
-from capacityd.node import CredentialsCache
+from capacityd.node import identity
 from capacityd.node.api_node import ApiNode
 from capacityd.node.client import Client
 from capacityd.node.errors import Call, from_http_status
@@ -105,7 +104,7 @@ class ModelJob(PassJob):
     def device_plugins(self) -> frozenset[str] | None:
         return self._machine.plugins
 
-    def open_node(self, cache: CredentialsCache) -> ApiNode:
+    def open_node(self, cache: identity.CredentialsCache) -> ApiNode:
         return ModelNode(self._server, self._machine, cache)
 
     def send(self, message: Message) -> None:
@@ -119,8 +118,8 @@ class ModelJob(PassJob):
 class ModelNode(ApiNode):
     """The Node on the model of an API server. It does not check to which machine the Node belongs."""
 
-    def __init__(self, server: ModelServer, machine: Machine, cache: CredentialsCache) -> None:
-        super().__init__(None, None, node.Machine("n1", machine_id=None), cache)
+    def __init__(self, server: ModelServer, machine: Machine, cache: identity.CredentialsCache) -> None:
+        super().__init__(None, None, identity.Machine("n1", machine_id=None), cache)
         self._server, self._model = server, machine
 
     def _open_client(self) -> Client:

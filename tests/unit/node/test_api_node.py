@@ -16,9 +16,10 @@ import pytest
 from capacityd import __version__
 from capacityd.model.errors import NodeError, NodeUnreachable
 from capacityd.model.node import CONDITION, Condition, Event, Patch
-from capacityd.node import Machine, client
+from capacityd.node import client
 from capacityd.node.api_node import ApiNode
 from capacityd.node.documents.node import node_state
+from capacityd.node.identity import Machine
 from tests.support.nodes import UID, node
 from tests.support.server import SILENCE, Request, Script, Server, answer, failure, review, serve
 from tests.unit.node.test_credentials import config, written

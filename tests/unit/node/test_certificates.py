@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from capacityd.model.errors import NodeUnauthorized
-from capacityd.node import Machine
 from capacityd.node.api_node import ApiNode
+from capacityd.node.identity import Machine
 from tests.clientgo.certificates import CASES, serve
 from tests.support.server import Request
 from tests.unit.node.test_api_node import respond

@@ -9,8 +9,8 @@ import pytest
 
 from capacityd.model.cluster_access import ClusterAccess
 from capacityd.model.errors import NodeUnauthorized
-from capacityd.node import Machine
 from capacityd.node.api_node import ApiNode
+from capacityd.node.identity import Machine
 from capacityd.node.tls import tls_context
 from tests.clientgo.certificates import CA, IDENTIFIERS, Maker
 from tests.cluster.credentials import kubeconfig

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from capacityd.model.errors import CredentialsMissing, NodeError, NodeUnauthorized, NodeUnreachable
-from capacityd.node import CredentialsCache, Machine, kubelet_kubeconfig
+from capacityd.node import kubelet_kubeconfig
 from capacityd.node.api_node import ApiNode
+from capacityd.node.identity import CredentialsCache, Machine
 from capacityd.node.kubeconfig import load
 
 SERVER = "https://192.0.2.1:6443"

@@ -14,9 +14,9 @@ import pytest
 
 from capacityd.model.errors import NodeError, NodeForbidden, NodeMissing, NodeUnauthorized, NodeUnreachable
 from capacityd.model.node import NodeState, Patch
-from capacityd.node import CredentialsCache, Identity, Machine
 from capacityd.node.api_node import ApiNode
-from capacityd.node.identity import require_own_machine
+from capacityd.node.identity import CredentialsCache, Identity, Machine
+from capacityd.node.own_node import require_own_machine
 from tests.support.nodes import UID, node
 from tests.support.server import Request, Server, answer, failure, review, serve
 from tests.unit.node.test_credentials import config, written

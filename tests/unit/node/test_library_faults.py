@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from capacityd.model.errors import NodeError
-from capacityd.node import Machine
 from capacityd.node.api_node import ApiNode
+from capacityd.node.identity import Machine
 from tests.support.server import serve
 from tests.unit.node.test_api_node import respond
 from tests.unit.node.test_credentials import config, written

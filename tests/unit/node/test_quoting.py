@@ -16,9 +16,9 @@ import pytest
 
 from capacityd.model.cluster_access import ClusterAccess
 from capacityd.model.errors import NodeError
-from capacityd.node import Machine
 from capacityd.node.api_node import ApiNode
 from capacityd.node.errors import quotable
+from capacityd.node.identity import Machine
 from tests.support.nodes import node
 from tests.support.server import Request, answer, failure, read_request, review, serve
 from tests.support.tls import serve_tls

@@ -12,8 +12,8 @@ from socket import socket
 import pytest
 
 from capacityd.model.errors import NodeError, NodeUnauthorized, NodeUnreachable
-from capacityd.node import Machine
 from capacityd.node.api_node import ApiNode
+from capacityd.node.identity import Machine
 from tests.cluster.credentials import Authority, kubeconfig
 from tests.support import tls
 from tests.support.nodes import node

@@ -14,7 +14,7 @@ from capacityd.model.node import Node
 from capacityd.model.options import Selection
 from capacityd.model.reading import Reading
 from capacityd.model.reasons import Job, PassReason
-from capacityd.node import CredentialsCache, Identity
+from capacityd.node.identity import CredentialsCache, Identity
 from capacityd.schema.config import Config, Resource, Settings
 from capacityd.worker import pass_memory, runtime_files
 from capacityd.worker.journal import JournalEntry

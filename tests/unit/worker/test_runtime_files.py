@@ -18,7 +18,7 @@ from capacityd.model.errors import CapacitydError
 from capacityd.model.file_codec import _checksum, to_file
 from capacityd.model.key import Key
 from capacityd.model.messages import NO_STATUS, ServiceStatus
-from capacityd.node import Identity
+from capacityd.node.identity import Identity
 from capacityd.reconcile.denial import Denial
 from capacityd.reconcile.memory import Memory
 from capacityd.schema.config import Config, Resource, Table

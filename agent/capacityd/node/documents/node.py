@@ -10,7 +10,6 @@ from capacityd.model.fingerprint import fingerprint
 from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION, Condition, NodeState
 from capacityd.model.quantity import plain
 from capacityd.model.text import printable
-from capacityd.node import User
 from capacityd.node.documents.fields import (
     InvalidDocument,
     JsonObject,
@@ -21,6 +20,7 @@ from capacityd.node.documents.fields import (
     texts_at,
 )
 from capacityd.node.documents.patch import is_guard
+from capacityd.node.identity import User
 
 _NODE_OF_TOKEN = "authentication.kubernetes.io/node-name"  # noqa: S105  # a key, not a secret
 

@@ -62,7 +62,7 @@ def _refuse(constant: str) -> float:
 
 
 def _encode(kind: Any, value: object) -> Any:
-    """Encodes a value of a declared type. A container must be the first type of a union."""
+    """Encodes a value of a declared type. If the type is a union with a container, the container must come first."""
     types = _types(kind)
     if isinstance(value, Enum):
         return value.value
@@ -113,7 +113,7 @@ def _decode_union(kinds: tuple[Any, ...], data: Any) -> Any:
     if variants and isinstance(data, list):
         return _decode_variant(variants, data)
     for kind in kinds:
-        if kind in variants:  # data of this class would be a list with the name of the class
+        if kind in variants:  # its data would be a list with the name of the class
             continue
         try:
             return _decode(kind, data)
@@ -125,17 +125,15 @@ def _decode_union(kinds: tuple[Any, ...], data: Any) -> Any:
 def _decode_variant(classes: tuple[Any, ...], data: Any) -> Any:
     """Restores a value that was encoded together with the name of its class."""
     class_by_name = {kind.__name__: kind for kind in classes}
-    if not isinstance(data, list) or len(data) != 2:
-        raise Malformed("not a variant")
-    name, content = data
-    if not isinstance(name, str) or name not in class_by_name:
-        raise Malformed("not a variant")
-    return _decode(class_by_name[name], content)
+    match data:
+        case [str(name), content] if name in class_by_name:
+            return _decode(class_by_name[name], content)
+    raise Malformed("not a variant")
 
 
 def _decode_tuple(kinds: tuple[Any, ...], data: Any) -> tuple[Any, ...]:
     items = _require_type(list, data)
-    if len(kinds) == 2 and kinds[1] is Ellipsis:
+    if len(kinds) == 2 and kinds[1] is Ellipsis:  # as in tuple[int, ...]
         return tuple(_decode(kinds[0], item) for item in items)
     if len(items) != len(kinds):
         raise Malformed("of a wrong length")

@@ -1,7 +1,7 @@
 """The domains that device plugins usually use for their resources, each with its source.
 
-A plugin may use any domain, so capacityd uses this table only for warnings. The kubelet's checkpoint (host/kubelet.py)
-lists the resources that plugins have registered on this machine.
+A plugin may use any domain, so capacityd uses this table only for warnings. The resources that plugins
+have registered on this machine are in the kubelet's checkpoint.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 CHECKPOINT = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
-"""The kubelet's list of device plugins. The path is the same for any root folder of the kubelet. Only root can read the
-file."""
+"""The kubelet's list of device plugins, which only root can read. --root-dir does not change the path."""
 CHECKPOINT_UNREADABLE = (
     f"the kubelet's list of device plugins can't be read ({CHECKPOINT}). If this file is damaged, the kubelet cannot "
     "read it either: remove it"

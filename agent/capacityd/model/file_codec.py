@@ -27,7 +27,8 @@ def from_file(kind: type[_T], content: bytes, version: str) -> _T:
     data = parse(content)
     if not isinstance(data, dict):
         raise Malformed("not an object")
-    if data.pop(_CHECKSUM, None) != _checksum(data):
+    checksum = data.pop(_CHECKSUM, None)
+    if checksum != _checksum(data):
         raise Malformed("the checksum differs")
     if data.pop(_VERSION, None) != version:
         raise Malformed("written by another version")

@@ -1,8 +1,8 @@
 """The fingerprint of a Node: a hash of everything in the Node that a plan depends on.
 
 The watcher and the passes compute the fingerprint from the JSON that the API server sends. The fingerprint also covers
-other writers' resources and labels, because the configuration is not known here. The watcher imports this module, so
-the module imports little.
+other writers' resources and labels, because the watcher does not know which ones are configured. The watcher imports
+this module, so the module imports little.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def fingerprint(node: Mapping[str, object]) -> str:
         node_info.get("systemUUID"),
     ]
     text = json.dumps(content, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return hashlib.sha256(text.encode()).hexdigest()[:16]  # 64 bits, enough to notice a change
 
 
 def _object(parent: Mapping[str, object], key: str) -> Mapping[str, object]:

@@ -86,7 +86,7 @@ class SystemDevices:
 class Host(Protocol):
     """A machine, live or recorded. Every method may raise HostError, which means that the value is unknown.
 
-    Unless a method says otherwise, its texts are safe to print.
+    Names and paths are unchanged. Other texts are printable, unless a method says otherwise.
     """
 
     def listdir(self, folder: str) -> Sequence[str]:
@@ -136,7 +136,7 @@ class Host(Protocol):
         """The size in bytes of the file system mounted at this point; 0 if the file system reports none.
 
         mount_ids: the ids of the file system's mounts (the first field of mountinfo). Raises HostError if the mount at
-        this point has another id, so that another file system hides the wanted one.
+        this point has another id, because another file system is then mounted over the wanted one.
         """
 
     def lines(self, path: str) -> Sequence[str]:
@@ -214,7 +214,7 @@ def link_name(host: Host, path: str) -> str | None:
 
 
 def device_of(host: Host, path: str) -> str:
-    """The path of the device of a disk or interface in /sys. A software interface has none: the path does not exist.
+    """The path of the hardware behind a disk or interface in /sys. For a software interface, the path does not exist.
 
     Raises HostError if the link to the device is dangling.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _LABEL_PREFIX = "label "
-"""The start of a label's text. It can't be the start of a resource's name, because names contain no space."""
+"""The start of a label's text. No resource's name begins with it, because names contain no space."""
 
 
 @dataclass(frozen=True, slots=True)

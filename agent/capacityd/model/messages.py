@@ -16,7 +16,7 @@ gives it to the next worker for any job. The text is empty after a start of the 
 The watcher reads one line from standard input: PassResult.watch_target of the last pass. The watcher sends a NodeSeen
 after the first event of each connection, and after each change of the Node's fingerprint. It sends a NotWatched after
 each failed attempt to connect. An empty line is a sign of life. If the watcher writes no line for a while, the resident
-process replaces the watcher (service/watcher_process.py).
+process replaces the watcher.
 
 The resident process imports this module, so the module imports little.
 """
@@ -38,7 +38,7 @@ class JobRequest:
     reasons: frozenset[PassReason] = frozenset()
     """Why the job is due."""
     memory: str = ""
-    """PassResult.memory of the last pass; "" after a start of the service, or after a lost pass."""
+    """PassResult.memory of the last pass; "" after a start of the service, or after a pass without a result."""
     node_unchanged: bool = False
     """Whether the Node is watched, and has not changed since the last pass."""
 
@@ -105,13 +105,13 @@ class PassResult:
     requeue_after: float | None = None
     """Seconds until the next pass that this pass needs; None if this pass waits for nothing."""
     start_in: float | None = None
-    """Seconds until the first pass that reads the Node (start_jitter). Set only if this pass has read no Node."""
+    """Seconds until the first pass that reads the Node (start_jitter); None if there is no delay."""
     credential_files: tuple[str, ...] = ()
     """The files with the pass's credentials. If empty, the service continues to watch the files of the last pass."""
     node: str | None = None
     """The Node's fingerprint after the pass, or "" for a missing Node; None if the pass has not read the Node."""
     changed: bool = True
-    """Whether a reading differs from that of the last pass. A lost pass counts as changed."""
+    """Whether a reading differs from that of the last pass. True if the worker has ended without a result."""
     watch_target: str = field(default="", repr=False)
     """The Node to watch, with the credentials that the pass has used: a ClusterAccess as JSON. If empty, the watcher
     continues to watch the last target."""

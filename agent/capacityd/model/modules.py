@@ -41,7 +41,7 @@ def require_service_modules() -> None:
     """Raises CapacitydError if a module that the service needs is missing."""
     missing = [module for module in SERVICE_MODULES if find_spec(module) is None]
     if missing:
-        raise _missing(missing)
+        raise _missing_modules(missing)
 
 
 def import_failure(error: Exception) -> CapacitydError | None:
@@ -49,9 +49,9 @@ def import_failure(error: Exception) -> CapacitydError | None:
 
     A library that does not fit another library, or this version of Python, may raise any exception during its import.
     """
-    is_during_import = any(_is_import(frame) for frame, _line in walk_tb(error.__traceback__))
-    if isinstance(error, ImportError | SyntaxError) or is_during_import:
-        return _failure(error)
+    frames = [frame for frame, _line in walk_tb(error.__traceback__)]
+    if isinstance(error, ImportError | SyntaxError) or any(map(_is_import, frames)):
+        return _import_error(error, frames)
     return None
 
 
@@ -69,31 +69,31 @@ def _package_of(frame: FrameType) -> str:
     return package
 
 
-def _failure(error: Exception) -> CapacitydError:
+def _import_error(error: Exception, frames: Sequence[FrameType]) -> CapacitydError:
+    """The error for the user. frames: the frames of the exception's traceback."""
     module = ""
     if isinstance(error, ImportError) and error.name:
         module, _, _ = error.name.partition(".")
     if module == "capacityd":
         return CapacitydError(f"capacityd is not completely installed: {error}. Install it again")
     if module in PACKAGES and isinstance(error, ModuleNotFoundError):
-        return _missing([module])
+        return _missing_modules([module])
     # The cause may be one of PACKAGES, a package's dependency, or a shared library such as libudev.
     python = f"{sys.executable} (Python {sys.version.split()[0]})"
-    text = f"a library that capacityd needs is missing or damaged, in {python}: {error}"
-    frames = [frame for frame, _line in walk_tb(error.__traceback__)]
-    paths = [frame.f_code.co_filename for frame in frames]
-    installed_by_hand = [path for path in paths if path.startswith("/usr/local/")]
-    if installed_by_hand:
-        other = installed_by_hand[0]
-        return CapacitydError(f"{text}. {other} hides the distribution's: remove it, for example with pip uninstall")
-    packages = [_package_of(frame) for frame in frames]
-    needed = [package for package in packages if package in PACKAGES]
-    if needed:
-        text += f". Install it again: apt install --reinstall {debian_package(needed[0])}"
-    return CapacitydError(text)
+    problem = f"a library that capacityd needs is missing or damaged, in {python}: {error}"
+    for frame in frames:
+        path = frame.f_code.co_filename
+        if path.startswith("/usr/local/"):  # installed by hand
+            remedy = "remove it, for example with pip uninstall"
+            return CapacitydError(f"{problem}. {path} hides the distribution's: {remedy}")
+    for package in map(_package_of, frames):
+        if package in PACKAGES:
+            remedy = f"apt install --reinstall {debian_package(package)}"
+            return CapacitydError(f"{problem}. Install it again: {remedy}")
+    return CapacitydError(problem)
 
 
-def _missing(names: Sequence[str]) -> CapacitydError:
+def _missing_modules(names: Sequence[str]) -> CapacitydError:
     """The error for missing modules. names: at least one key of PACKAGES."""
     debian = " ".join(map(debian_package, names))
     pip = " ".join(PACKAGES[name] for name in names)

@@ -47,8 +47,8 @@ class Condition:
     transition: str = ""
     """lastTransitionTime as text; "" if it is missing, or equals the heartbeat."""
 
-    def says(self, other: Condition) -> bool:
-        """Whether both conditions are equal, apart from their times."""
+    def equals_apart_from_times(self, other: Condition) -> bool:
+        """Whether both conditions have the same status, reason and message."""
         return self.status == other.status and self.reason == other.reason and self.message == other.message
 
 
@@ -126,9 +126,9 @@ class NodeState:
         """The first condition of capacityd's type."""
         return self.conditions[0] if self.conditions else None
 
-    def says(self, condition: Condition) -> bool:
+    def has_only(self, condition: Condition) -> bool:
         """Whether this condition, apart from its times, is the Node's only condition of capacityd's type."""
-        return len(self.conditions) == 1 and self.conditions[0].says(condition)
+        return len(self.conditions) == 1 and self.conditions[0].equals_apart_from_times(condition)
 
     def after(self, patch: Patch) -> NodeState:
         """The Node after this patch. Its resource version is unknown."""
@@ -174,7 +174,7 @@ class Patch:
     labels: Mapping[str, int | None] = field(default_factory=dict)
     annotations: Mapping[str, str | None] = field(default_factory=dict)
     removes_conditions: bool = False
-    """Whether all conditions of capacityd's type are removed first."""
+    """Whether all conditions of capacityd's type are removed before `condition` is set."""
     condition: Condition | None = None
     """The condition to set; None to set no condition."""
 

@@ -14,7 +14,7 @@ LONGEST_PAUSE = 600.0
 LEAST_SHARE = 2 / 3
 """The shortest random pause, as a share of the longest pause."""
 
-_SHARE = 0.1
+_PAUSE_SHARE = 0.1
 """The pause, as a share of the time for which the problem has lasted."""
 
 SHORTEST_PAUSE: dict[RetryCause, float] = {
@@ -41,6 +41,5 @@ def pause(cause: RetryCause, wrong_for: float, retry_after: float = 0.0) -> floa
     wrong_for: the seconds for which the problem has lasted. retry_after: the server's Retry-After in seconds.
     """
     requested = min(retry_after, LONGEST_RETRY_AFTER)
-    proposed = wrong_for * _SHARE
-    seconds = max(proposed, requested, SHORTEST_PAUSE[cause])
+    seconds = max(wrong_for * _PAUSE_SHARE, requested, SHORTEST_PAUSE[cause])
     return min(seconds, LONGEST_PAUSE)

@@ -122,7 +122,7 @@ class Plan:
     """What the plan delays, and until when."""
     is_limited: bool = False
     """Whether the limit of writes delays the whole plan."""
-    due: tuple[Key, ...] = ()
+    retried: tuple[Key, ...] = ()
     """The keys of denied changes that must now be tried again, each in a patch of its own."""
 
     @property

@@ -13,11 +13,12 @@ from capacityd.model.quoting import length_text
 LARGEST_QUANTITY = 2**63 - 1
 """The largest quantity that the scheduler and the kubelet can count (int64). The API server accepts larger numbers."""
 _QUANTITY = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4})|([numkMGTPE]|[KMGTPE]i|))")
+"""Sign, digits, digits after the point, and an exponent or a suffix, for example -1.5e3 or 0.5Gi."""
 _MAX_DIGITS = 30  # including leading zeros; int() is slow for much longer texts
 _BINARY_UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
 _POWERS_OF_TEN = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_AFTER_SLASH = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
 def parse_quantity(text: str) -> tuple[int, int]:
@@ -98,9 +99,8 @@ def storable(number: int) -> bool:
     LARGEST_QUANTITY / 1000, the thousandths overflow 64 bits. So the API server rejects nearly every such number, and
     the whole patch with it.
     """
-    thousandths = (number * 1000) % 2**64
-    is_negative = thousandths >= 2**63
-    if is_negative:  # in an int64
+    thousandths = (number * 1000) % 2**64  # in 64 bits, as the API server computes them
+    if thousandths >= 2**63:  # a negative int64
         thousandths -= 2**64
     return thousandths % 1000 == 0
 
@@ -119,11 +119,11 @@ def name_problem(name: str) -> str:
     # Kubernetes checks the name of its quota, requests.NAME, whose domain may have 253 characters.
     if len(domain) > 244:
         return f"has a domain of {len(domain)} characters; the limit is 244"
-    if not all(_LABEL.fullmatch(label) for label in domain.split(".")):
+    if not all(_DNS_LABEL.fullmatch(label) for label in domain.split(".")):
         lower = ", in lower case" if domain != domain.lower() else ""
         return f'has the domain "{domain}"; it must be a DNS name of letters a-z, digits and "-"{lower}'
     if not rest or len(rest) > 63:
         return f"has {len(rest)} characters after the slash; 1 to 63 are allowed"
-    if not _NAME.fullmatch(rest):
+    if not _AFTER_SLASH.fullmatch(rest):
         return f'has "{rest}" after the slash; only letters, digits, and between them "-", "_" and "." are allowed'
     return ""

@@ -14,7 +14,7 @@ class Contribution:
 
     device: str
     amount: int | float
-    """The device's share of the quantity, in the resource's unit, before the settings `reduce` and `reserve` apply."""
+    """What the device adds to the quantity, in the resource's unit, before `reduce` and `reserve` apply."""
     note: str = ""
     """How the amount came about, for people."""
     detail: str = ""

@@ -37,7 +37,7 @@ class Wait:
     """Seconds of uptime."""
     reason: WaitReason
     key: Key | None = None
-    """The key that waits; None if the whole Node, its condition or its annotations wait."""
+    """The key whose change or reading is delayed; None if the whole Node, its condition or its annotations are."""
 
     def text(self, uptime: float) -> str:
         """The reason for the wait and the remaining time. uptime: the current uptime in seconds."""

@@ -30,7 +30,7 @@ def events(plan: Plan, condition_before: Condition | None, node: NodeState, *, i
     condition = node.condition
     if condition is None or not is_news:
         return found
-    if condition_before is None or not condition_before.says(condition):
+    if condition_before is None or not condition_before.equals_apart_from_times(condition):
         event_type = "Normal" if condition.status == "True" else "Warning"
         found.append(Event(event_type, condition.reason, _message(condition.message), action="Publish"))
     return found

@@ -60,7 +60,7 @@ def with_condition(patch: Patch, node: NodeState, condition: Condition, memory: 
     """The patch, with the condition if the condition differs, its heartbeat is due, or the patch has a new hash."""
     if inputs.is_withdrawal or not inputs.config.settings.condition:
         return replace(patch, removes_conditions=bool(node.conditions))
-    is_new = not node.says(condition)
+    is_new = not node.has_only(condition)
     has_new_hash = CONFIGURATION_ANNOTATION in patch.annotations
     if not is_new and not has_new_hash and not is_heartbeat_due(node, inputs.now, inputs.heartbeat_after):
         return patch

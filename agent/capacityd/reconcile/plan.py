@@ -51,12 +51,12 @@ def make_plan(
         patch=None,
         published={change.key: change.published for change in changes if change.published is not None},
         waits=tuple(waits),
-        due=tuple(decision.entry.key for decision in decisions if decision.is_due),
+        retried=tuple(decision.entry.key for decision in decisions if decision.is_due),
     )
     known = [decision.trouble for decision in decisions if decision.trouble]
     plan = _with_patch(plan, known, memory, inputs, names)
     is_whole_plan = names is None  # the limit applies to a whole plan, because its parts count as one write
-    has_writes = plan.patch is not None or bool(plan.due)
+    has_writes = plan.patch is not None or bool(plan.retried)
     is_limited = inputs.uptime < memory.limited_until
     if is_whole_plan and has_writes and is_limited:
         limit = Wait(memory.limited_until, WaitReason.RATE_LIMIT)
@@ -223,6 +223,6 @@ def _limited(plan: Plan, limit: Wait, uptime: float) -> Plan:
         changes=tuple(changes),
         patch=None,
         is_limited=True,
-        due=(),
+        retried=(),
         waits=(*plan.waits, *waits),
     )

@@ -56,15 +56,15 @@ class Writing:
         Raises NodeConflict if another writer changes the Node in between, or another NodeError. `memory` and `written`
         then show what was stored before the error.
         """
-        if plan.patch is None and not plan.due:
+        if plan.patch is None and not plan.retried:
             self.memory = self.memory.after_plan(plan)
             return plan.with_written(self.written)
         denied_before = self._denials()
         rejection = self._send(plan)
         if rejection and plan.written_changes:
             self._write_parts(tuple(str(change.key) for change in plan.written_changes))
-        for key in plan.due:
-            self._try_again(key, plan.due)
+        for key in plan.retried:
+            self._try_again(key, plan.retried)
         if rejection or self._denials() != denied_before:
             # The condition comes last, because it reports what was denied.
             last_names = (THE_ANNOTATION, THE_CONDITION)

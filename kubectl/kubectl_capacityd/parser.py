@@ -30,7 +30,7 @@ SHARED: dict[str, dict[str, Any]] = {
         "help": "read the Nodes from a JSON file instead of the API server; - is standard input",
     },
 }
-"""Option that all commands have -> its declaration."""
+"""Option that all commands have -> its arguments for add_argument()."""
 
 
 def command_parser() -> argparse.ArgumentParser:
@@ -49,8 +49,8 @@ def command_parser() -> argparse.ArgumentParser:
     _add_fleet_options(subparsers["fleet"])
     _add_template_options(subparsers["template"])
     for subparser in subparsers.values():
-        for option, declaration in SHARED.items():
-            subparser.add_argument(option, **declaration)
+        for option, arguments in SHARED.items():
+            subparser.add_argument(option, **arguments)
     return parser
 
 

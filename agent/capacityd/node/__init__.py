@@ -1,5 +1,5 @@
 """The interface to Kubernetes: this machine's Node, on the API server (api_node) or in a file (file_node).
 
 All errors are NodeErrors. Types and exceptions of libraries stay inside this package. Only client imports the libraries
-for requests, which takes longer than a request.
+for requests, because their import takes longer than a request.
 """

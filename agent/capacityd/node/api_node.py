@@ -14,7 +14,7 @@ from capacityd.model.errors import NodeForbidden, NodeMissing, NodeUnauthorized,
 from capacityd.model.node import Event, NodeState, Patch
 from capacityd.node.credential_files import CredentialFiles
 from capacityd.node.documents.node import named_node, reviewed_user
-from capacityd.node.documents.patch import patch_document, require_guard
+from capacityd.node.documents.patch import patch_document, require_preconditions
 from capacityd.node.errors import Call
 from capacityd.node.identity import CredentialsCache, Identity, Machine, User
 from capacityd.node.kubeconfig import PLUGIN_TIMEOUT, Kubeconfig
@@ -69,7 +69,7 @@ class ApiNode:
 
     def write(self, patch: Patch) -> NodeState:
         """Patches the Node. Raises NodeError, in particular NodeConflict if the Node has changed since it was read."""
-        require_guard(patch)
+        require_preconditions(patch)
         client, identity = self._open()
         path = f"{_path(identity)}/status?fieldManager=capacityd"
         parse = partial(named_node, name=identity.node, uid=patch.uid)
@@ -116,7 +116,8 @@ class ApiNode:
         if self._client is None:
             self._client = self._open_client()
         if self._cache.identity is None:
-            self._cache.identity = self._identify(self._client)
+            user = self._user(self._client)
+            self._cache.identity = identify(self._client.access, user, self._configured_name, self._machine.hostname)
         identity = self._cache.identity
         self._client.access.node = identity.node
         self._cache.target = self._client.access
@@ -132,11 +133,6 @@ class ApiNode:
             return Client(access)
         finally:
             self._cache.files = files.paths()
-
-    def _identify(self, client: Client) -> Identity:
-        """Determines the identity, with a SelfSubjectReview if necessary."""
-        user = self._user(client)
-        return identify(client.access, user, self._configured_name, self._machine.hostname)
 
     def _user(self, client: Client) -> User:
         """The user of the credentials. If node_name is configured, the user may be unknown."""

@@ -31,8 +31,8 @@ _CONNECT_TIMEOUT = 5.0
 _TIMEOUT = 12.0
 """Seconds to wait for each part of a response. The service ends a worker that takes too long."""
 _PATCH_TIMEOUT = 30.0
-"""The same for a PATCH. The API server responds only after all admission webhooks have answered or timed out. By
-default, each webhook has 10 s. Mutating webhooks are called one after the other."""
+"""Seconds to wait for each part of a response to a PATCH. The API server responds after all admission webhooks have
+answered or timed out. By default, each webhook has 10 s. Mutating webhooks are called one after the other."""
 _MAX_RESPONSE_BYTES = 4 * 1024 * 1024
 """Enough for a Node. etcd stores Nodes of up to 1.5 MiB, in an encoding that is shorter than JSON."""
 
@@ -44,10 +44,10 @@ class Client:
         """Raises NodeUnauthorized for an unusable certificate or key."""
         self.access = access
         self._max_response_bytes = max_response_bytes
-        self._contexts = tls_contexts(access)  # those that are still to be tried
+        self._untried_contexts = tls_contexts(access)
         with _no_library_error(access):
             self._pool = _connection_pool(access)
-            self._pool.connection_pool_kw["ssl_context"] = next(self._contexts)
+            self._pool.connection_pool_kw["ssl_context"] = next(self._untried_contexts)
             weakref.finalize(self, self._pool.clear)  # urllib3 1.26 does not close its sockets
 
     def request(
@@ -103,10 +103,10 @@ class Client:
         }
         response = self._response(method, url, options)
         try:
-            content = response.read(self._max_response_bytes + 1, decode_content=False)
-            if len(content) > self._max_response_bytes:
-                problem = f"sent a response of more than {self._max_response_bytes} bytes"
-                raise NodeUnreachable(f"{self.access.api_server} {problem}")
+            limit = self._max_response_bytes
+            content = response.read(limit + 1, decode_content=False)
+            if len(content) > limit:
+                raise NodeUnreachable(f"{self.access.api_server} sent a response of more than {limit} bytes")
             if response.length_remaining:  # without this check, urllib3 would reuse the dead connection
                 raise NodeUnreachable(f"{self.access.api_server} ended the connection, so its response is incomplete")
             # The next request reuses the connection, because a TLS handshake costs more than a GET. urllib3 replaces a
@@ -117,14 +117,14 @@ class Client:
         return response.status, response.headers, content
 
     def _response(self, method: str, url: str, options: Mapping[str, Any]) -> Any:
-        """Sends a request. Returns urllib3's response before its body is read."""
+        """Sends a request, with the next TLS context if necessary. Returns a response whose body is not read yet."""
         while True:
             try:
                 return self._pool.request(method, url, **options)
             except Exception as e:
                 if not is_by_another_authority(e):
                     raise
-                context = next(self._contexts, None)
+                context = next(self._untried_contexts, None)
                 if context is None:
                     raise
                 # The request can be sent again: the TLS handshake failed, so no credentials were sent.

@@ -52,10 +52,10 @@ _NOT_READY = "is forbidden: not yet ready to handle request"
 Source: Dispatch in k8s.io/apiserver, pkg/admission/plugin/policy/generic/plugin.go."""
 
 
-# X509_V_ERR_* of OpenSSL's x509_vfy.h, for which ssl has no names.
+# Values of verify_code: X509_V_ERR_* of OpenSSL's x509_vfy.h, for which ssl has no names.
 _BY_ANOTHER_AUTHORITY = (7, 20)  # CERT_SIGNATURE_FAILURE, UNABLE_TO_GET_ISSUER_CERT_LOCALLY
-_VALIDITY = (9, 10)  # CERT_NOT_YET_VALID, CERT_HAS_EXPIRED
-_NAME = (62, 64)  # HOSTNAME_MISMATCH, IP_ADDRESS_MISMATCH
+_WRONG_TIME = (9, 10)  # CERT_NOT_YET_VALID, CERT_HAS_EXPIRED
+_WRONG_NAME = (62, 64)  # HOSTNAME_MISMATCH, IP_ADDRESS_MISMATCH
 _CLIENT_CERTIFICATE_REJECTED = re.compile(".*_ALERT_.*(CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED).*")
 """OpenSSL's names of the alerts about the client's certificate. With TLS 1.3, such an alert arrives only at the first
 read after the handshake."""
@@ -159,10 +159,10 @@ def from_transport_error(error: BaseException, access: ClusterAccess) -> NodeErr
     """Turns an exception of urllib3, ssl or socket into a NodeError that names the cause."""
     from urllib3.exceptions import ProxyError
 
-    *_, cause = _causes(error)
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        return NodeUnauthorized(f"{access.api_server} presented a certificate {_why_not_trusted(cause, access)}")
-    reason = _reason(cause)
+    *_, root_cause = _causes(error)
+    if isinstance(root_cause, ssl.SSLCertVerificationError):
+        return NodeUnauthorized(f"{access.api_server} presented a certificate {_why_not_trusted(root_cause, access)}")
+    reason = _reason(root_cause)
     if _CLIENT_CERTIFICATE_REJECTED.fullmatch(reason):
         return NodeUnauthorized(
             f"{access.api_server} rejected the client certificate ({reason}): {credentials_advice()}"
@@ -178,12 +178,12 @@ def from_transport_error(error: BaseException, access: ClusterAccess) -> NodeErr
 
 def is_by_another_authority(error: BaseException) -> bool:
     """Whether the server's certificate was signed by another authority than the one that OpenSSL has tried."""
-    *_, cause = _causes(error)
-    return isinstance(cause, ssl.SSLCertVerificationError) and cause.verify_code in _BY_ANOTHER_AUTHORITY
+    *_, root_cause = _causes(error)
+    return isinstance(root_cause, ssl.SSLCertVerificationError) and root_cause.verify_code in _BY_ANOTHER_AUTHORITY
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yields the exception, its cause, the cause of the cause, and so on. The last one is not urllib3's."""
+    """Yields the exception, its cause, the cause of the cause, and so on. urllib3 wraps the error of ssl or socket."""
     cause: BaseException | None = error
     while cause:
         yield cause
@@ -193,9 +193,9 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 def _why_not_trusted(error: ssl.SSLCertVerificationError, access: ClusterAccess) -> str:
     """Why the server's certificate was rejected, as the end of a sentence about the certificate."""
-    if error.verify_code in _NAME:  # OpenSSL's text is not shown, because it quotes the name in the certificate
+    if error.verify_code in _WRONG_NAME:  # the message omits OpenSSL's text, which quotes the name in the certificate
         return "for other names, or without subjectAltName. Is its address right?"
-    if error.verify_code in _VALIDITY:
+    if error.verify_code in _WRONG_TIME:
         advice = "Is this machine's clock right?"
     elif access.authority is None:
         advice = "The file names no certificate-authority; add the cluster's"
@@ -207,7 +207,7 @@ def _why_not_trusted(error: ssl.SSLCertVerificationError, access: ClusterAccess)
 def _reason(error: BaseException) -> str:
     """The name of an error by OpenSSL, the resolver or the kernel; otherwise the name of the exception's type.
 
-    Other texts are not shown, because they may quote the server's.
+    The message omits other texts, because they may quote the server.
     """
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
         return "it ended the TLS handshake"

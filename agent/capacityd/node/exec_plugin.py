@@ -12,8 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from capacityd.linux.program import OutputTooLargeError, ProgramTimeoutError, run_program
 from capacityd.linux.sandbox import sandbox_advice
@@ -28,8 +27,7 @@ _SEE_OUTPUT = "Its output is not shown, because it may contain secrets. To see t
 _VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 
 
-@dataclass(frozen=True, slots=True)
-class PluginCredentials:
+class PluginCredentials(NamedTuple):
     """The credentials that an exec plugin prints. None stands for a missing part."""
 
     token: str | None = None
@@ -45,7 +43,8 @@ def run_plugin(
     """Runs an exec plugin, and returns its credentials.
 
     plugin: the entry `exec` of a user in the kubeconfig. cluster: what the plugin may ask for about the cluster. files:
-    the kubeconfig, and who may be able to change the plugin. timeout: in seconds. None only checks the plugin.
+    the kubeconfig, and who may be able to change the plugin. timeout: in seconds. None: the plugin is checked, but not
+    run, and the credentials are empty.
 
     Raises InvalidDocument if the entry is invalid. Raises NodeUnreachable if the plugin fails or takes too long,
     because the network may be the cause. Raises NodeUnauthorized for all other errors.
@@ -56,8 +55,8 @@ def run_plugin(
         raise NodeUnauthorized(f"{subject} has an unsupported apiVersion; supported are {' and '.join(_VERSIONS)}")
     mode = text_at(plugin, "interactiveMode")
     has_terminal = sys.stdin.isatty() and sys.stderr.isatty()
-    is_operators = files.trust is None  # the service has nobody to ask
-    may_ask = is_operators and has_terminal and mode != "Never"
+    is_for_operator = files.trust is None  # with a kubelet's kubeconfig, there may be nobody to ask
+    may_ask = is_for_operator and has_terminal and mode != "Never"
     if mode == "Always" and not may_ask:
         raise NodeUnauthorized(f"{subject} needs a terminal (interactiveMode: Always)")
     spec: dict[str, Any] = {"interactive": may_ask}

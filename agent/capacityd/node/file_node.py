@@ -28,17 +28,17 @@ def read_json(path: str) -> Any:
             with open(path, "rb") as f:
                 content = f.read()
         if not content:
-            raise NodeFileUnusable(f"{shown(path)} is empty: did the command fail that should have written it?")
+            raise NodeFileUnusable(f"{display_name(path)} is empty: did the command fail that should have written it?")
         return json.loads(content)
     except OSError as e:
-        raise NodeFileUnusable(f"{shown(path)} cannot be read: {e.strerror}") from e
+        raise NodeFileUnusable(f"{display_name(path)} cannot be read: {e.strerror}") from e
     except (ValueError, RecursionError) as e:
         reason = printable(str(e)) if isinstance(e, json.JSONDecodeError) else "not text, or nested too deeply"
-        raise NodeFileUnusable(f"{shown(path)} is not JSON ({reason})") from e
+        raise NodeFileUnusable(f"{display_name(path)} is not JSON ({reason})") from e
 
 
-def shown(path: str) -> str:
-    """Returns the name of a file for messages."""
+def display_name(path: str) -> str:
+    """Returns the file's path in printable form, or "standard input"."""
     return "standard input" if path == _STANDARD_INPUT else printable(path)
 
 
@@ -70,7 +70,7 @@ class FileNode:
         document = self._document()
         before = self._state_of(document)
         if before.uid != patch.uid or before.resource_version != patch.resource_version:
-            raise NodeConflict(f"{shown(self._path)} has changed since it was read")
+            raise NodeConflict(f"{display_name(self._path)} has changed since it was read")
         document = patched(document, patch)
         text = json.dumps(document, indent=4, ensure_ascii=False) + "\n"
         content = text.encode("utf-8", "surrogatepass")  # JSON may contain lone surrogates
@@ -79,7 +79,7 @@ class FileNode:
             mode = stat.S_IMODE(os.stat(path).st_mode)
             replace_file(path, content, mode=mode)
         except OSError as e:
-            raise NodeError(f"{shown(self._path)} cannot be written: {e.strerror}") from e
+            raise NodeError(f"{display_name(self._path)} cannot be written: {e.strerror}") from e
         return node_state(document)
 
     def report(self, event: Event, state: NodeState) -> None:
@@ -99,10 +99,10 @@ class FileNode:
             state = node_state(document)
         except InvalidDocument as e:
             remedy = "save a Node with `kubectl get node NAME -o json`"
-            raise NodeFileUnusable(f"{shown(self._path)}: {e}; {remedy}") from e
+            raise NodeFileUnusable(f"{display_name(self._path)}: {e}; {remedy}") from e
         if self._node_name not in (None, state.name):
             raise NodeFileUnusable(
-                f'{shown(self._path)}: it is the Node "{state.name}", but node_name is "{self._node_name}": save that '
-                f"Node, or use --node-name={state.name}"
+                f'{display_name(self._path)}: it is the Node "{state.name}", but node_name is "{self._node_name}": '
+                f"save that Node, or use --node-name={state.name}"
             )
         return state

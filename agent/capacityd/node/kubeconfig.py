@@ -73,7 +73,7 @@ class Kubeconfig:
             place = f", line {mark.line + 1}" if mark else ""
             raise self._error(f"is not valid YAML{place}") from None
         try:
-            root = object_at({"the file": content}, "the file")  # {} if the file is empty
+            root = object_at({"the file": content}, "the file")  # {} for an empty file; names "the file" in errors
             self.current_context = text_at(root, "current-context") or ""
             self.contexts = _by_name(root, "context")
             self._clusters = _by_name(root, "cluster")
@@ -111,14 +111,12 @@ class Kubeconfig:
         # As in client-go, a token or a certificate in the kubeconfig takes precedence over an exec plugin.
         if plugin and not token and not certificate:
             cluster_info = _cluster_info(cluster, authority)
-            credentials = run_plugin(plugin, cluster_info, self._files, plugin_timeout)
-            token, certificate, key = credentials.token, credentials.certificate, credentials.key
+            token, certificate, key = run_plugin(plugin, cluster_info, self._files, plugin_timeout)
         if bool(certificate) != bool(key):
             raise self._error("has a client certificate without its key, or a key without its certificate")
         impersonated = text_at(user, "as")
         for text in (token, impersonated):
-            is_header = not text or (text.isascii() and text.isprintable())
-            if not is_header:
+            if text and not (text.isascii() and text.isprintable()):  # it can't be sent in a header
                 raise self._error("refers to a token or a user (as) with invalid characters. Is it the right file?")
         return ClusterAccess(
             kubeconfig=printable(self._files.kubeconfig),

@@ -83,12 +83,12 @@ def _node_of_certificate(certificate: str) -> str:
         der = ssl.PEM_cert_to_DER_cert(CERTIFICATE.findall(certificate)[0])
     except (ValueError, IndexError):
         return ""
-    start = _KUBELET_IN_DER.search(der)
-    if start is None:
+    match = _KUBELET_IN_DER.search(der)
+    if match is None:
         return ""
-    length = start[1][0]
-    first = start.end(1)
-    common_name = der[first : first + length].decode(errors="replace")
+    length = match[1][0]  # the value of the byte
+    start = match.end(1)
+    common_name = der[start : start + length].decode(errors="replace")
     return _node_of_user(common_name)
 
 

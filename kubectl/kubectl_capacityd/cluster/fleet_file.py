@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from capacityd.model.errors import NodeError, UsageError
 from capacityd.node.documents.fields import InvalidDocument, JsonObject
-from capacityd.node.file_node import read_json, shown
+from capacityd.node.file_node import display_name, read_json
 from kubectl_capacityd.cluster.documents.lists import device_classes_by_resource, saved_items
 from kubectl_capacityd.cluster.documents.node_summary import ready_heartbeat, summarize
 from kubectl_capacityd.cluster.documents.pod_requests import node_and_requests, sum_requests
@@ -38,7 +38,7 @@ def read_fleet_file(path: str, label: str) -> Fleet:
     except NodeError as e:
         raise UsageError(f"{e}: {_REMEDY}") from e
     except InvalidDocument as e:
-        raise UsageError(f"{shown(path)}: {e}") from e
+        raise UsageError(f"{display_name(path)}: {e}") from e
 
 
 def _read_at(nodes: Sequence[JsonObject]) -> float | None:

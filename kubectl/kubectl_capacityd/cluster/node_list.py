@@ -86,8 +86,7 @@ def _read_list(
     while True:
         page_query = {**query, "continue": token} if token else query
         path = f"/api/v1/{resource}?{urlencode(page_query)}"
-        request = partial(client.request, Call("list", resource), path, parse)
-        page, next_token = _with_retries(request)
+        page, next_token = _with_retries(partial(client.request, Call("list", resource), path, parse))
         items += page
         if not next_token:
             return items

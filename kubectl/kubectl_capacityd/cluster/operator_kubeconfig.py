@@ -32,10 +32,10 @@ def load_operators(kubeconfig: str | None, context: str | None = None) -> Cluste
     else:
         current_contexts = [file.current_context for file in files.values() if file.current_context]
         context = current_contexts[0] if current_contexts else None
+    with_context = [file for file in files.values() if context in file.contexts]
     # If no file has a current context, or no file contains the context, the first file raises the error.
-    first, *_ = files.values()
-    chosen = next((file for file in files.values() if context in file.contexts), first)
-    access = chosen.access(_PLUGIN_TIMEOUT, context)
+    file = next(iter(with_context or files.values()))
+    access = file.access(_PLUGIN_TIMEOUT, context)
     if not access.proxy:
         access.proxy = proxy_from_environment(access.server)
     return access
@@ -69,8 +69,7 @@ def _read_files(kubeconfig: str | None) -> dict[str, Kubeconfig]:
 
 
 def _paths(kubeconfig: str | None) -> Sequence[str]:
-    """The files to read. Leaves out files in $KUBECONFIG that do not exist. Raises CredentialsMissing if no file is
-    left."""
+    """The files to read, without missing files in $KUBECONFIG. Raises CredentialsMissing if there are none."""
     if kubeconfig is not None:
         return [kubeconfig]
     in_variable = [path for path in os.environ.get("KUBECONFIG", "").split(os.pathsep) if path]

@@ -20,9 +20,9 @@ from kubectl_capacityd.fleet.metrics import metrics_text
 from kubectl_capacityd.model import Fleet
 from kubectl_capacityd.options import ClusterOptions
 
-_MAX_AGE = duration(least="1s", most="365d")
+_MAX_AGE_TYPE = duration(least="1s", most="365d")
 """The type of --max-age. The limits exclude only mistakes."""
-# Why the pods' requests are unknown, and the remedy.
+# Hints, if the pods' requests are unknown
 _NO_REQUESTS_FROM_CLUSTER = 'this needs the right to "list" "pods"'
 _NO_REQUESTS_IN_FILE = 'the file has no pods ("kubectl get nodes,pods -A -o json" saves both)'
 
@@ -35,7 +35,7 @@ def fleet(options: ClusterOptions) -> int:
     max_age = _max_age(options.max_age)
     selected = selected_fleet(options)
     _require_named(selected, options)
-    # The age of a saved list must not count as the age of its heartbeats.
+    # The heartbeats of a saved list must not look old because the list is old.
     now = time.time() if selected.read_at is None else selected.read_at
     lists_each_node = options.nodes or bool(options.node_names)
     report = assess(selected, now=now, max_age=max_age, node_names=options.node_names, by_node=lists_each_node)
@@ -54,7 +54,7 @@ def fleet(options: ClusterOptions) -> int:
 def _max_age(text: str) -> float:
     """The option --max-age in seconds. Raises UsageError."""
     try:
-        seconds: float = _MAX_AGE.parse(text)
+        seconds: float = _MAX_AGE_TYPE.parse(text)
     except ValueError as e:
         raise UsageError(f"--max-age {e}") from e
     return seconds

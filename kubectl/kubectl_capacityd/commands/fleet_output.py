@@ -49,13 +49,7 @@ def _headline(report: FleetReport) -> str:
     if not report.resources and not report.findings:
         return f"{nodes}; capacityd publishes nothing{as_of}"
     names = {finding.node for finding in report.findings if finding.node is not None}
-    number = len(names)
-    if number == 0:
-        attention = "none needs attention"
-    elif number == 1:
-        attention = "1 needs attention"
-    else:
-        attention = f"{number} need attention"
+    attention = {0: "none needs attention", 1: "1 needs attention"}.get(len(names), f"{len(names)} need attention")
     return f"{nodes}, {attention}{as_of}"
 
 
@@ -119,18 +113,18 @@ def _group_row(group: Sequence[Finding], now: float) -> tuple[str, ...]:
 
     now: in seconds since the epoch.
     """
-    first = group[0]
-    sign = "~" if first.reason in SUSPICIONS else "!"
+    reason = group[0].reason
+    sign = "~" if reason in SUSPICIONS else "!"
     names = sorted(finding.node for finding in group if finding.node is not None)
-    reason = f"{first.reason} x{len(names)}" if len(names) > 1 else first.reason
+    counted_reason = f"{reason} x{len(names)}" if len(names) > 1 else reason
     starts = [finding.since for finding in group if finding.since is not None]
     since = duration_text(now - min(starts)) if starts else ""
     not_ready = [finding for finding in group if finding.ready is False]
     cordoned = [finding for finding in group if finding.cordoned]
     nodes = listed(names, most=_MAX_NAMES) if names else _CLUSTER
     # The message of a single finding may say more than the shared message.
-    message = first.message if len(group) == 1 else first.shared_message
-    return sign, reason, since, _count_text(not_ready), _count_text(cordoned), nodes, message
+    message = group[0].message if len(group) == 1 else group[0].shared_message
+    return sign, counted_reason, since, _count_text(not_ready), _count_text(cordoned), nodes, message
 
 
 def _count_text(findings: Sequence[Finding]) -> str:

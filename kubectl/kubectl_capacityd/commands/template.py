@@ -23,7 +23,7 @@ from capacityd.worker.selection import host_of, node_name_of
 from kubectl_capacityd.commands.source import group_label, selected_fleet
 from kubectl_capacityd.model import NodeSummary, published_names
 from kubectl_capacityd.options import ClusterOptions
-from kubectl_capacityd.template.common import common
+from kubectl_capacityd.template.common import common_resources
 from kubectl_capacityd.template.notations import NOTATIONS, document, problems
 
 
@@ -82,7 +82,7 @@ def _print_for_nodes(options: ClusterOptions) -> int:
     documents = []
     exit_status = 0
     for label_value, members in _groups(options, nodes).items():
-        group = common(members, options.resource_names)
+        group = common_resources(members, options.resource_names)
         group_name = "" if label_value is None else f"{options.by}={label_value}"
         prefix = f"{group_name}: " if group_name else ""
         for message in (*group.differences, *group.omissions):
@@ -151,10 +151,10 @@ def _with_resources(config: Config, names: Sequence[str]) -> Config:
 
 
 def _publishable(readings: Mapping[str, Reading], device_plugins: Collection[str]) -> tuple[dict[str, int], list[str]]:
-    """The resources that capacityd would publish (name -> quantity), and which resources are left out, and why.
+    """The resources that capacityd would publish (name -> quantity), and why other resources are left out.
 
-    Resources that this machine lacks are in neither.
-    device_plugins: names that device plugins have registered on this machine.
+    Neither result mentions the resources that this machine lacks. device_plugins: the names that device plugins have
+    registered on this machine.
     """
     quantities: dict[str, int] = {}
     omissions: list[str] = []

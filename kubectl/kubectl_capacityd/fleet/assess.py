@@ -1,4 +1,4 @@
-"""The report about a fleet: its resources, and what needs attention. Pure."""
+"""The report about a fleet: its resources, and what needs attention."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from kubectl_capacityd.fleet.findings import (
     SUSPICIONS,
     Finding,
     Reason,
-    clashes,
+    device_class_findings,
     findings_of_node,
-    overcommitments,
+    overcommitment_findings,
 )
 from kubectl_capacityd.fleet.norm import norm_of
 from kubectl_capacityd.model import Fleet, NodeSummary, published_names
@@ -34,11 +34,11 @@ class ResourceSummary:
     usual: int
     """The most frequent quantity on these Nodes."""
     requested: int | None = None
-    """The sum requested by unfinished pods on these Nodes. None, here and below: the pods are unknown."""
+    """The sum that unfinished pods on these Nodes request; None if the pods are unknown."""
     free: int | None = None
-    """The sum of allocatable minus requested; a Node counts as 0 if its pods request more than is allocatable."""
+    """The sum of NodeResource.free on these Nodes; None if the pods are unknown."""
     waiting: int | None = None
-    """Number of pods that request the resource and are not bound to a Node."""
+    """Number of pods that request the resource and are not bound to a Node; None if the pods are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,9 @@ class NodeResource:
     capacity: int
     allocatable: int
     requested: int | None = None
-    """The sum requested by the Node's unfinished pods. None, here and below: the pods are unknown."""
+    """The sum that the Node's unfinished pods request; None if the pods are unknown."""
     free: int | None = None
-    """Allocatable minus requested, at least 0."""
+    """Allocatable minus requested, at least 0; None if the pods are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +95,13 @@ def assess(
     norms = {label_value: norm_of(label_value, nodes) for label_value, nodes in groups.items()}
     reported = [node for node in fleet.nodes if not node_names or node.name in node_names]
     names = published_names(reported)
-    findings = [*clashes(fleet, names)]
+    findings = list(device_class_findings(fleet, names))
     # If a DeviceClass also serves a resource, some of the requests do not use the Node's capacity.
     may_overcommit = [name for name in published_names(fleet.nodes) if name not in fleet.device_classes]
     for node in reported:
-        node_findings = [*findings_of_node(node, norms[node.label_value], now=now, max_age=max_age)]
+        node_findings = list(findings_of_node(node, norms[node.label_value], now=now, max_age=max_age))
         if fleet.requests is not None:
-            node_findings += overcommitments(node, fleet.requests, may_overcommit)
+            node_findings += overcommitment_findings(node, fleet.requests, may_overcommit)
         findings += [
             replace(finding, node=node.name, ready=node.ready, cordoned=node.cordoned) for finding in node_findings
         ]
@@ -128,7 +128,7 @@ def rank(reason: str) -> int:
 
 
 def _summary(fleet: Fleet, nodes: Sequence[NodeSummary], name: str) -> ResourceSummary:
-    """The summary of a resource over those of the Nodes that publish it."""
+    """The summary of a resource over the Nodes that publish it."""
     publishing = [node for node in nodes if name in node.published]
     node_resources = [_node_resource(fleet, node, name) for node in publishing]
     capacities = [resource.capacity for resource in node_resources]
@@ -137,7 +137,7 @@ def _summary(fleet: Fleet, nodes: Sequence[NodeSummary], name: str) -> ResourceS
         nodes=len(publishing),
         capacity=sum(capacities),
         allocatable=sum(resource.allocatable for resource in node_resources),
-        usual=max(statistics.multimode(capacities)),  # the largest of several equally frequent quantities
+        usual=max(statistics.multimode(capacities)),  # of several equally frequent quantities, the largest
     )
     if fleet.requests is None:
         return summary

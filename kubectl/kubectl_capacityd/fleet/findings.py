@@ -1,4 +1,4 @@
-"""The rules that decide whether a Node needs attention. Pure."""
+"""The rules that decide whether a Node needs attention."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ def findings_of_node(node: NodeSummary, norm: Norm, now: float, max_age: float) 
     if node.annotation_error:
         yield _finding(Reason.NOT_AS_PUBLISHED, f"capacityd/published: {node.annotation_error}")
     if node.has_capacityd:
-        yield from _findings_about_other_writers(node)
+        yield from _changed_by_others_findings(node)
         yield from _outlier_findings(node, norm)
 
 
-def _findings_about_other_writers(node: NodeSummary) -> Iterator[Finding]:
+def _changed_by_others_findings(node: NodeSummary) -> Iterator[Finding]:
     """Yields a finding for each published number that another writer has changed on the Node."""
     for name, published in sorted(node.published.items()):
         capacity = node.capacity.get(name)
@@ -103,18 +103,18 @@ def _outlier_findings(node: NodeSummary, norm: Norm) -> Iterator[Finding]:
         yield _finding(Reason.CONFIGURATION_DIFFERS, f"configuration {node.configuration}, {others}")
 
 
-def clashes(fleet: Fleet, resource_names: Iterable[str]) -> Iterator[Finding]:
+def device_class_findings(fleet: Fleet, names: Iterable[str]) -> Iterator[Finding]:
     """Yields a finding for each of these published resources that a DeviceClass also serves."""
-    for name in resource_names:
+    for name in names:
         for device_class in fleet.device_classes.get(name, ()):
             message = f"the DeviceClass {device_class} also serves {name} (extendedResourceName)"
             yield _finding(Reason.DEVICE_CLASS, message)
 
 
-def overcommitments(node: NodeSummary, requests: PodRequests, resource_names: Iterable[str]) -> Iterator[Finding]:
-    """Yields a finding for each resource of which the Node's pods request more than the capacity."""
+def overcommitment_findings(node: NodeSummary, requests: PodRequests, names: Iterable[str]) -> Iterator[Finding]:
+    """Yields a finding for each resource whose capacity is less than the Node's pods request."""
     requested = requests.by_node.get(node.name, {})
-    for name in resource_names:
+    for name in names:
         capacity = node.capacity.get(name, 0)
         if requested.get(name, 0) > capacity:
             yield _finding(Reason.OVERCOMMITTED, f"pods request {requested[name]} {name}, capacity is {capacity}")

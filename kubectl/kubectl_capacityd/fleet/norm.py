@@ -1,4 +1,4 @@
-"""The usual values in a group of Nodes. Pure."""
+"""The usual values in a group of Nodes."""
 
 from __future__ import annotations
 

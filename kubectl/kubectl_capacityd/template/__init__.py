@@ -1,1 +1,1 @@
-"""What an autoscaler must know about a new node. Pure."""
+"""What an autoscaler must know about a new node."""

@@ -1,4 +1,4 @@
-"""Finds what the Nodes of a group have in common. An autoscaler can expect the same of the next Node. Pure."""
+"""Finds what the Nodes of a group have in common. An autoscaler can expect the same of the next Node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MAX_NAMES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Common:
+class CommonResources:
     """What each Node of a group has at least."""
 
     compared_nodes: int
@@ -27,7 +27,7 @@ class Common:
     """Why a resource or a Node is left out, although capacityd writes it."""
 
 
-def common(nodes: Sequence[NodeSummary], resource_names: Collection[str]) -> Common:
+def common_resources(nodes: Sequence[NodeSummary], resource_names: Collection[str]) -> CommonResources:
     """Compares the published quantities of the Nodes. Ignores changes of other writers, which capacityd reverts.
 
     resource_names: the resources to compare; empty for all published resources.
@@ -56,7 +56,7 @@ def common(nodes: Sequence[NodeSummary], resource_names: Collection[str]) -> Com
         if node.annotation_error:
             why = f"the annotation capacityd/published can't be read: {node.annotation_error}"
             omissions.append(f"{node.name} is left out: {why}")
-    return Common(
+    return CommonResources(
         compared_nodes=len(compared),
         quantities=quantities,
         differences=tuple(differences),
@@ -66,13 +66,10 @@ def common(nodes: Sequence[NodeSummary], resource_names: Collection[str]) -> Com
 
 def _difference(nodes: Sequence[NodeSummary], name: str) -> str:
     """Which Nodes publish more of the resource than others; "" if all publish the same quantity."""
-    nodes_by_quantity: dict[int, list[str]] = {}
+    nodes_by_quantity: dict[int, list[str]] = {}  # quantity -> names of the Nodes
     for node in nodes:
         nodes_by_quantity.setdefault(node.published[name], []).append(node.name)
     if len(nodes_by_quantity) == 1:
         return ""
-    smallest, *larger = [
-        f"{quantity} on {listed(names_of_nodes, most=_MAX_NAMES)}"
-        for quantity, names_of_nodes in sorted(nodes_by_quantity.items())
-    ]
-    return f"{name} is {smallest}, but {', '.join(larger)}"
+    parts = [f"{quantity} on {listed(names, most=_MAX_NAMES)}" for quantity, names in sorted(nodes_by_quantity.items())]
+    return f"{name} is {parts[0]}, but {', '.join(parts[1:])}"

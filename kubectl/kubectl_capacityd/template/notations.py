@@ -1,4 +1,4 @@
-"""Each autoscaler's notation for the extended resources of a future node, for `template`. Pure."""
+"""Each autoscaler's notation for the extended resources of a future node, for `template`."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from capacityd.cli.output.terminal import print_line, print_table
 from capacityd.model.node import ConditionReason
 from capacityd.model.plan import Action, Change, Plan
-from capacityd.node.documents.patch import patch_document, require_guard
+from capacityd.node.documents.patch import patch_document, require_preconditions
 
 _HEADER = ("OP", "RESOURCE", "STORED", "DESIRED", "UNIT", "REASON")
 # SIGNS in cli/help.py explains the signs. Action.SET has two signs, for new and for changed keys (_sign()).
@@ -31,7 +31,7 @@ def print_patch(plan: Plan) -> None:
     if plan.patch is None:
         print("{}")
         return
-    require_guard(plan.patch)
+    require_preconditions(plan.patch)
     print(json.dumps(patch_document(plan.patch), indent=2))
 
 

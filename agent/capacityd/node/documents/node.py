@@ -19,7 +19,7 @@ from capacityd.node.documents.fields import (
     text_at,
     texts_at,
 )
-from capacityd.node.documents.patch import is_guard
+from capacityd.node.documents.patch import are_preconditions
 from capacityd.node.identity import User
 
 _NODE_OF_TOKEN = "authentication.kubernetes.io/node-name"  # noqa: S105  # a key, not a secret
@@ -66,7 +66,7 @@ def named_node(document: Any, name: str, uid: str | None = None) -> NodeState:
     is_other_uid = uid is not None and state.uid != uid
     if state.name != name or is_other_uid:
         raise InvalidDocument("it is about another Node")
-    if not is_guard(state.uid, state.resource_version):
+    if not are_preconditions(state.uid, state.resource_version):
         raise InvalidDocument("metadata.uid or metadata.resourceVersion is missing")
     return state
 

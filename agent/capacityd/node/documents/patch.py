@@ -40,8 +40,8 @@ def _without_empty(entries: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in entries.items() if value}
 
 
-def is_guard(uid: str, version: str) -> bool:
-    """Whether a patch with this uid and resourceVersion applies only to the Node as it was read.
+def are_preconditions(uid: str, version: str) -> bool:
+    """Whether a patch with this uid and resourceVersion can apply only to the Node as it was read.
 
     Without the uid, the API server patches any Node of this name. Without the resourceVersion, it overwrites what
     others have written since the read. It treats the resourceVersion "0" as missing.
@@ -50,9 +50,9 @@ def is_guard(uid: str, version: str) -> bool:
     return uid != "" and has_version
 
 
-def require_guard(patch: Patch) -> None:
+def require_preconditions(patch: Patch) -> None:
     """Raises NodeError if the patch could apply to another Node, or to a Node that has changed since it was read."""
-    if not is_guard(patch.uid, patch.resource_version):
+    if not are_preconditions(patch.uid, patch.resource_version):
         raise NodeError(
             "the Node has no uid or no resourceVersion, so a patch could overwrite what others write meanwhile"
         )
@@ -61,7 +61,7 @@ def require_guard(patch: Patch) -> None:
 def patched(document: Mapping[str, Any], patch: Patch) -> dict[str, Any]:
     """Applies the patch to a Node's JSON as the API server would, but keeps the resourceVersion."""
     change = patch_document(patch)
-    change["status"].pop("conditions", None)
+    change["status"].pop("conditions", None)  # applied below, by type
     result = _merged(document, change)
     if patch.removes_conditions or patch.condition:
         stored = result["status"].get("conditions") or []

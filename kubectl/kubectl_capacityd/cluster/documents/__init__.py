@@ -1,1 +1,1 @@
-"""The JSON of lists, Nodes and pods as types. Pure."""
+"""The JSON of lists, Nodes and pods as types."""

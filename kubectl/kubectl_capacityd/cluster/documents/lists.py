@@ -1,4 +1,4 @@
-"""Lists of objects: a page from the API server, and a list that kubectl has saved. Pure."""
+"""Lists of objects: a page from the API server, and a list that kubectl has saved."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _KIND_OF_ITEMS = {
     "PodList": "Pod",
     "DeviceClassList": "DeviceClass",
 }
-"""Kind of a list from the API server -> kind of its items, which have no field `kind`. kubectl prints lists of the kind
-List, whose items have the field."""
+"""Kind of a list from the API server -> kind of its items, which lack the field `kind`. Lists by kubectl have the kind
+List, and their items have the field."""
 
 
 def list_page(document: Any, kind: str, parse_item: Callable[[JsonObject], T]) -> tuple[list[T], str]:
@@ -46,11 +46,10 @@ def saved_items(document: Any) -> Mapping[str, Sequence[JsonObject]]:
         raise InvalidDocument('it is not a list of Nodes, as from "kubectl get nodes -o json"')
     if document.get("kind") == "Node":
         return {"Node": [document]}
-    kind_of_items = _KIND_OF_ITEMS.get(str(document.get("kind")))  # None for a list of several kinds
+    kind_of_items = _KIND_OF_ITEMS.get(str(document.get("kind")))  # None for a list by kubectl
     by_kind = defaultdict(list)
     for item in objects_at(document, "items"):
-        kind = kind_of_items or str(item.get("kind"))
-        by_kind[kind].append(item)
+        by_kind[kind_of_items or str(item.get("kind"))].append(item)
     return by_kind
 
 

@@ -1,4 +1,4 @@
-"""Summarizes Nodes' JSON for `fleet`, from the API server or a saved list. Pure."""
+"""Summarizes Nodes' JSON for `fleet`, from the API server or a saved list."""
 
 from __future__ import annotations
 

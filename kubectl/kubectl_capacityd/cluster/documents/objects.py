@@ -1,4 +1,4 @@
-"""Functions for all kinds of objects: their names in messages, and their quantities. Pure."""
+"""Functions for all kinds of objects: their names in messages, and their quantities."""
 
 from __future__ import annotations
 

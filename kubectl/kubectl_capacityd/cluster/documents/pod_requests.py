@@ -1,4 +1,4 @@
-"""Adds up the extended resources that pods request, as the scheduler does. Pure."""
+"""Adds up the extended resources that pods request, as the scheduler does."""
 
 from __future__ import annotations
 

@@ -37,25 +37,18 @@ def complete(typed: Sequence[str]) -> tuple[list[str], int]:
     typed: the words after "kubectl capacityd".
     """
     *before, last = typed or [""]  # without a typed word, the last word is empty
+    parser = _parser_of(before[0]) if before else None
+    option = _option_with_value(parser, before[-1]) if parser else None
+    offered: list[str] = []
     if not before:
         offered = [f"{name}\t{about}" for name, about in COMMANDS.items()]
-        return _starting_with(last, offered), _NO_FILES
-    parser = _parser_of(before[0])
-    if parser is None:
-        return [], _NO_FILES
-    option = _option_with_value(parser, before[-1])
-    if option is None and last.startswith("-"):
-        return _starting_with(last, _options(parser)), _NO_FILES
-    if option is None:
-        return _starting_with(last, _choices_of_argument(parser, before)), _NO_FILES
-    if option.metavar in FILES:
+    elif option is not None and option.metavar in FILES:
         return [], _COMPLETE_FILES
-    offered = _contexts(before) if option.metavar == CONTEXT else []
-    return _starting_with(last, offered), _NO_FILES
-
-
-def _starting_with(beginning: str, words: Sequence[str]) -> list[str]:
-    return [word for word in words if word.startswith(beginning)]
+    elif option is not None and option.metavar == CONTEXT:
+        offered = _contexts(before)
+    elif option is None and parser is not None:
+        offered = _options(parser) if last.startswith("-") else _choices_of_argument(parser, before)
+    return [word for word in offered if word.startswith(last)], _NO_FILES
 
 
 def _parser_of(command: str) -> argparse.ArgumentParser | None:

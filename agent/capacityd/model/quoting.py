@@ -8,17 +8,17 @@ from __future__ import annotations
 from capacityd.model.text import plural
 
 _MAX_QUOTED = 500
-"""The number of characters at which quoted() and shortened() cut a text."""
+"""The number of characters after which a quoted text is cut."""
 
 
 def quoted(text: str) -> str:
-    """Printable text in quotes, cut at _MAX_QUOTED characters."""
+    """A printable text in quotes, cut after _MAX_QUOTED characters."""
     return f'"{shortened(text)}"'
 
 
-def shortened(text: str) -> str:
-    """The text, cut at _MAX_QUOTED characters."""
-    return text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}…"
+def shortened(text: str, limit: int = _MAX_QUOTED) -> str:
+    """The text, cut after this number of characters."""
+    return text if len(text) <= limit else f"{text[:limit]}…"
 
 
 def length_text(text: str) -> str:

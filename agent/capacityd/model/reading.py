@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import ClassVar, TypeAlias
 
 from capacityd.model.errors import Cause
@@ -175,21 +175,12 @@ def reading_as_dict(name: str, reading: Reading) -> dict[str, object]:
     else:
         document["reason"] = reading.reason
     if reading.rejections:
-        document["rejected"] = _as_json(reading.rejections)
+        document["rejected"] = [asdict(rejection) for rejection in reading.rejections]
     if reading.explanation is not None:
-        document["explanation"] = _as_json(reading.explanation)
+        document["explanation"] = asdict(reading.explanation)
     return document
 
 
 def _contribution_as_dict(contribution: Contribution) -> dict[str, object]:
     notes = [text for text in (contribution.note, contribution.detail) if text]
     return {"device": contribution.device, "amount": contribution.amount, "note": "; ".join(notes)}
-
-
-def _as_json(value: object) -> object:
-    """The value for JSON: a dict for each dataclass, a list for each tuple."""
-    if is_dataclass(value):
-        return {field.name: _as_json(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, tuple):
-        return [_as_json(item) for item in value]
-    return value

@@ -23,7 +23,7 @@ from capacityd.model.errors import (
     NodeUnreachable,
 )
 from capacityd.model.pace import retry_after_in
-from capacityd.model.quoting import length_text
+from capacityd.model.quoting import length_text, shortened
 from capacityd.model.text import printable
 from capacityd.node.documents.status import Status, status_of
 from capacityd.node.kubelet_kubeconfig import credentials_advice
@@ -145,10 +145,7 @@ def quotable(text: str, token: str | None) -> str:
     """
     if token and token in text:
         return f"(a text with the token, {length_text(text)})"
-    text = printable(text.strip())
-    if len(text) <= _MAX_QUOTED:
-        return text
-    return f"{text[:_MAX_QUOTED]}…"
+    return shortened(printable(text.strip()), _MAX_QUOTED)
 
 
 def _after_colon(text: str) -> str:

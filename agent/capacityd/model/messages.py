@@ -101,7 +101,7 @@ class PassResult:
     retry_after: float = 0.0
     """The API server's Retry-After in seconds, if the pass has failed."""
     memory: str = ""
-    """What this pass leaves for the next pass (worker/pass_memory.py)."""
+    """What this pass leaves for the next pass, as a text that only workers parse."""
     requeue_after: float | None = None
     """Seconds until the next pass that this pass needs; None if this pass waits for nothing."""
     start_in: float | None = None
@@ -143,7 +143,7 @@ class NodeSeen:
     """The watcher has seen the Node, or a change of the Node."""
 
     fingerprint: str
-    """The Node's fingerprint (model/fingerprint.py); "" if the Node does not exist."""
+    """A hash of the parts of the Node that a plan depends on; "" if the Node does not exist."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,8 +58,7 @@ def import_failure(error: Exception) -> CapacitydError | None:
 def _is_import(frame: FrameType) -> bool:
     """Whether the frame of a traceback runs the top-level code of a library's module, as an import does."""
     is_library = _package_of(frame) not in ("capacityd", "__main__")
-    is_top_level = frame.f_code.co_name == "<module>"
-    return is_library and is_top_level
+    return is_library and frame.f_code.co_name == "<module>"
 
 
 def _package_of(frame: FrameType) -> str:

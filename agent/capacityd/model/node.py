@@ -14,7 +14,7 @@ from capacityd.model.key import Key
 from capacityd.model.quantity import number_in
 
 ANNOTATION = "capacityd/published"
-"""The annotation on the Node with the published numbers, as a flat JSON object (model/published.py)."""
+"""The annotation on the Node with the published numbers, as a flat JSON object: key -> number."""
 
 CONFIGURATION_ANNOTATION = "capacityd/configuration"
 """The annotation on the Node with a short hash of the configuration. The hash shows whether a rollout is finished."""
@@ -112,7 +112,7 @@ class NodeState:
     system_uuid: str = ""
     """The UUID that the kubelet has read from the machine's firmware; "" if unknown."""
     fingerprint: str = ""
-    """A hash that shows whether the Node has changed (model/fingerprint.py)."""
+    """A hash of the parts of the Node that a plan depends on."""
 
     def stored(self, key: Key) -> Stored:
         """What is stored under a key."""

@@ -47,7 +47,7 @@ def why_unreadable(annotation: str | None) -> str:
 
 
 def is_annotated(annotation: str | None, published: Mapping[Key, int]) -> bool:
-    """Whether the annotation contains exactly these numbers."""
+    """Whether the annotation contains exactly these numbers. annotation: None if the Node has no annotation."""
     if not published:
         return annotation is None
     has_nothing_else = len(_content(annotation)) == len(published)

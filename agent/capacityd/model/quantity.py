@@ -60,13 +60,11 @@ def number_in(text: str) -> int | None:
     return int(text) if is_number else None
 
 
-def plain(text: str | None) -> str:
-    """A stored quantity in plain digits: "10k" becomes "10000", and None and "" become "none".
+def in_plain_digits(text: str) -> str:
+    """A stored quantity in plain digits: "10k" becomes "10000".
 
     Any other text is returned unchanged. So is a number of more than 64 bits, which may have thousands of digits.
     """
-    if not text:
-        return "none"
     number = whole_quantity(text)
     if number is None or number.bit_length() > 64:
         return text

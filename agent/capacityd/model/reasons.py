@@ -37,7 +37,7 @@ class Activity(str, Enum):
 
 
 class RetryCause(str, Enum):
-    """The cause of a failed pass. The cause decides how soon capacityd tries again (model/pace.py)."""
+    """The cause of a failed pass. The cause decides how soon capacityd tries again."""
 
     UNREACHABLE = "unreachable"  # no response, or the API server is overloaded
     CONFLICT = "conflict"  # another writer changes the Node before each write

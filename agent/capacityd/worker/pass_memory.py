@@ -23,7 +23,7 @@ class PassMemory:
     """The memory for the next plan."""
     status: PassStatus = field(default_factory=PassStatus)
     identity: Identity | None = None
-    """The Node that the last pass has determined from its credentials (node/identity.py)."""
+    """The Node that the last pass has determined from its credentials."""
     textfile: str | None = None
     """The path of the metrics file; None if no file is written."""
 

@@ -26,7 +26,8 @@ def proxy_from_environment(server: str) -> str | None:
         return None
     if "://" not in proxy:
         proxy = f"http://{proxy}"
-    if problem := proxy_problem(proxy):
+    problem = proxy_problem(proxy)
+    if problem:
         raise NodeUnauthorized(f"{url.scheme.upper()}_PROXY in the environment is invalid; {problem}")
     return proxy
 

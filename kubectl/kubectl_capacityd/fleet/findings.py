@@ -33,7 +33,7 @@ class Reason(Enum):
 
 
 SUSPICIONS = (Reason.HEARTBEAT_AHEAD.value, Reason.QUANTITY_DIFFERS.value, Reason.CONFIGURATION_DIFFERS.value)
-"""The values of reasons that are only suspicions: the other Nodes of the group may be wrong instead of this Node."""
+"""Reasons that are only suspicions, because this machine's clock or the group's other Nodes may be wrong instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Finding:
     shared_message: str
     """The message without the parts that differ between Nodes. Nodes with the same shared message form a group."""
     since: float | None = None
-    """When the problem began, in seconds since the epoch; None if the Node does not show when."""
+    """When the problem began, in seconds since the epoch; None if unknown."""
     node: str | None = None
     """The Node's name; None for the cluster as a whole."""
     ready: bool | None = None

@@ -18,7 +18,7 @@ class Usual:
     """A value that enough Nodes of a group have in common."""
 
     value: object
-    """A quantity (None: the Nodes lack the resource), or the hash of a configuration."""
+    """A quantity, or the hash of a configuration. None: the Nodes lack the resource."""
     nodes: int
     """Number of Nodes with this value."""
     total: int
@@ -44,9 +44,8 @@ class Norm:
 
 
 def norm_of(label_value: str | None, nodes: Sequence[NodeSummary]) -> Norm:
-    """The usual values of a group's Nodes. label_value: the value of the label that groups Nodes, or None if the
-    Nodes lack the label."""
-    # The quantities of a Node without capacityd mean nothing. findings.py reports that such a Node lacks the condition.
+    """The usual values of a group's Nodes. label_value: of the label that groups Nodes; None if the Nodes lack it."""
+    # A Node without capacityd has no quantities to compare. Another finding says that it lacks the condition.
     compared = [node for node in nodes if node.has_capacityd]
     quantities = {}
     for name in published_names(compared):
@@ -64,10 +63,7 @@ def norm_of(label_value: str | None, nodes: Sequence[NodeSummary]) -> Norm:
 
 def _usual(values: Sequence[object]) -> Usual | None:
     """The usual value; None if no value is usual. values: a value of each Node."""
-    if not values:
-        return None
-    value, nodes = Counter(values).most_common(1)[0]
-    total = len(values)
-    if nodes < total * _USUAL_SHARE:
-        return None
-    return Usual(value, nodes=nodes, total=total)
+    for value, nodes in Counter(values).most_common(1):  # no value if there are no Nodes
+        if nodes >= len(values) * _USUAL_SHARE:
+            return Usual(value, nodes=nodes, total=len(values))
+    return None

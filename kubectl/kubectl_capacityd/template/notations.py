@@ -16,7 +16,7 @@ class Notation:
     about: str
     """A comment above the document, which says what the document is and where it belongs."""
     entry: str
-    """The text for a resource, for str.format(). {tag} is the name with "_" instead of "/"."""
+    """The text for a resource, for str.format(). {tag} is {name} with "_" instead of "/"."""
     head: str = ""
     """The text before the entries, for str.format(). {label} and {values} select the nodes of a NodeOverlay."""
     max_name_length: int | None = None

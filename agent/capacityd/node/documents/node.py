@@ -8,7 +8,7 @@ from typing import Any
 
 from capacityd.model.fingerprint import fingerprint
 from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION, Condition, NodeState
-from capacityd.model.quantity import plain
+from capacityd.model.quantity import in_plain_digits
 from capacityd.model.text import printable
 from capacityd.node.documents.fields import (
     InvalidDocument,
@@ -94,7 +94,7 @@ def _quantities(status: JsonObject, key: str) -> dict[str, str]:
     for name, value in object_at(status, key).items():
         if not isinstance(value, str) or not value.isprintable():
             raise InvalidDocument(f"{key} has an invalid quantity")
-        quantities[printable(name)] = plain(value) if value else value
+        quantities[printable(name)] = in_plain_digits(value)
     return quantities
 
 

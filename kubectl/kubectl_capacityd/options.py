@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """The options of a command. Options of other commands keep their defaults. None: the option is not given.
+    """The options of a command. Options of other commands keep their defaults. None means that the option is not given.
 
     The help texts are in parser.py.
     """

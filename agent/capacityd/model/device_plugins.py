@@ -1,7 +1,7 @@
 """The domains that device plugins usually use for their resources, each with its source.
 
-A plugin may use any domain, so capacityd uses this table only for warnings. The resources that plugins
-have registered on this machine are in the kubelet's checkpoint.
+A plugin may use any domain, so capacityd uses this table only for warnings. The resources that plugins have
+registered on this machine are in the kubelet's checkpoint.
 """
 
 from __future__ import annotations

@@ -37,8 +37,7 @@ def exposition(gauges: Iterable[Gauge], labels: Mapping[str, str]) -> bytes:
                     family.add_metric([*labels.values(), *values], number)
                 yield family
 
-    # auto_describe is off by default, so the registry calls collect() only once.
-    registry = CollectorRegistry()
+    registry = CollectorRegistry()  # by default, register() does not call collect()
     registry.register(Collector())  # type: ignore[arg-type]  # duck-typed
     content: bytes = generate_latest(registry)
     return content

@@ -43,7 +43,7 @@ class Change:
 
     @property
     def summary(self) -> str:
-        """The change as text, for Events and the journal. It omits capacity if only allocatable changes."""
+        """The change as text, for Events and the journal. If only allocatable changes, the text contains no numbers."""
         old = self.stored.capacity or "none"
         new = "none" if self.desired is None else str(self.desired)
         if old == new:

@@ -48,7 +48,7 @@ def _require_one_source(options: ClusterOptions) -> None:
 
 
 def _print_for_machine(options: ClusterOptions) -> int:
-    """Does the work of template() for a node like this machine."""
+    """Prints the resources of a new node that is like this machine. Returns the exit status."""
     _check_instance_types(options, required="the machine's instance type: --instance-type")
     selection = Selection(config=options.config, machine=options.machine, node_name=options.node_name)
     host = host_of(selection)
@@ -71,7 +71,7 @@ def _print_for_machine(options: ClusterOptions) -> int:
 
 
 def _print_for_nodes(options: ClusterOptions) -> int:
-    """Does the work of template() for nodes like the Nodes of each group."""
+    """Prints the resources of new nodes that are like the present Nodes of each group. Returns the exit status."""
     if options.by is None:
         required = "what the NodeOverlay is about: --by LABEL, such as karpenter.sh/nodepool, or --instance-type"
         _check_instance_types(options, required)
@@ -83,15 +83,16 @@ def _print_for_nodes(options: ClusterOptions) -> int:
     exit_status = 0
     for label_value, members in _groups(options, nodes).items():
         group = common_resources(members, options.resource_names)
-        group_name = "" if label_value is None else f"{options.by}={label_value}"
-        prefix = f"{group_name}: " if group_name else ""
+        where = f"on {plural(group.compared_nodes, 'Node')}"
+        prefix = ""
+        if label_value is not None:
+            where += f" with {options.by}={label_value}"
+            prefix = f"{options.by}={label_value}: "
         for message in (*group.differences, *group.omissions):
             print_message(f"{prefix}{message}")
         if group.omissions:
             exit_status = 4
         if group.quantities:
-            on_nodes = f"on {plural(group.compared_nodes, 'Node')}"
-            where = f"{on_nodes} with {group_name}" if group_name else on_nodes
             documents.append(_document(options, group.quantities, where=where, label_value=label_value))
     print("---\n".join(documents), end="")
     return exit_status
@@ -104,12 +105,11 @@ def _groups(options: ClusterOptions, nodes: Sequence[NodeSummary]) -> dict[str |
     """
     groups: dict[str | None, list[NodeSummary]] = {}
     for node in sorted(nodes, key=lambda node: (node.label_value or "", node.name)):
-        if options.by is None:
-            groups.setdefault(None, []).append(node)
-        elif node.label_value is not None:
-            groups.setdefault(node.label_value, []).append(node)
-        else:
+        if options.by is not None and node.label_value is None:
             print_message(f"{node.name} is left out: it has no label {options.by}")
+            continue
+        group = None if options.by is None else node.label_value
+        groups.setdefault(group, []).append(node)
     return groups
 
 
@@ -171,8 +171,8 @@ def _publishable(readings: Mapping[str, Reading], device_plugins: Collection[str
 def _document(options: ClusterOptions, quantities: Mapping[str, int], where: str, label_value: str | None) -> str:
     """The YAML below two comments. Raises UsageError if the autoscaler's notation can't express these resources.
 
-    where: on which Nodes, or with which configuration, capacityd publishes the resources. label_value: the value of the
-    label of --by on the document's nodes. None: the document is about the nodes of the types in --instance-type.
+    where: on which Nodes, or with which configuration, capacityd publishes the resources. label_value: the value that
+    the label of --by has on the document's nodes; None if the nodes have one of the types in --instance-type instead.
     """
     notation = NOTATIONS[options.autoscaler]
     errors = [f"{options.autoscaler}: {problem}" for problem in problems(notation, list(quantities))]

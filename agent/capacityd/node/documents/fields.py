@@ -50,11 +50,11 @@ def printable_text_at(parent: JsonObject, key: str) -> str:
     return printable(text_at(parent, key) or "")
 
 
-def _list_at(parent: JsonObject, key: str, kind: type, plural: str) -> list[Any]:
-    """The list at this key, whose items are of this kind. plural: the items' name in the message."""
+def _list_at(parent: JsonObject, key: str, kind: type, items_name: str) -> list[Any]:
+    """The list at this key, whose items are of this kind. items_name: the items' name in the message."""
     value = parent.get(key)
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(item, kind) for item in value):
-        raise InvalidDocument(f"{key} is not a list of {plural}")
+        raise InvalidDocument(f"{key} is not a list of {items_name}")
     return value

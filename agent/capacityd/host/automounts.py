@@ -25,8 +25,8 @@ GPT_AUTOMOUNTS = ("/boot", "/efi")
 """Mount points for which systemd-gpt-auto-generator(8) creates automount units."""
 
 TAGS = ("UUID", "LABEL", "PARTUUID", "PARTLABEL", "ID")
-"""Tags by which a unit may name a block device, such as UUID=x (fstab(5)). A unit of systemd-fstab-generator(8) has the
-device's path instead."""
+"""Tags by which a unit may name a block device, such as UUID=x (fstab(5)). systemd-fstab-generator(8) replaces a tag by
+the device's path."""
 
 _SOURCE_OF_SYSTEMD = "systemd-1"
 """The source of an automount of systemd in the mount table. The source of an automount of autofs(8) is its map."""
@@ -53,8 +53,7 @@ def automount(host: Host, point: str, source: str) -> Automount:
     type_ = settings.get("Type", "")
     if type_ == "auto":  # mount(8) will find out the type
         type_ = ""
-    source_of_unit = source_without_tag(settings.get("What", ""))
-    return Automount(name=f"{name}.automount", type=type_, source=source_of_unit)
+    return Automount(name=f"{name}.automount", type=type_, source=source_without_tag(settings.get("What", "")))
 
 
 def source_without_tag(what: str) -> str:

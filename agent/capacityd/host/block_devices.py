@@ -33,8 +33,8 @@ _CARD = re.compile("mmcblk[0-9]+")
 (drivers/mmc/core/mmc.c)."""
 
 
-def is_excluded(name: str) -> bool:
-    """Whether the name shows that this is not a whole disk."""
+def is_no_disk_name(name: str) -> bool:
+    """Whether a block device's name shows that the device is not a whole disk."""
     is_area_of_card = disk_of_area(name) != name
     return is_area_of_card or name.startswith((*_SOFTWARE, *_NOT_DISKS))
 
@@ -71,8 +71,8 @@ def block_device_path(host: Host, node: str) -> str:
 def bottom_devices(host: Host, block: str) -> Iterator[str]:
     """Yields the devices at the bottom of a stack of block devices (dm, md, bcache), such as disks and loop devices.
 
-    A partition counts as its whole device. block: the device at the top. The device at the top and the yielded devices
-    are paths in /sys without links. Raises HostError.
+    block: the device at the top. This device and the yielded devices are paths in /sys without links. Instead of a
+    partition, yields the device with the partition. Raises HostError.
     """
     is_partition = host.text(f"{block}/partition") is not None
     whole = os.path.dirname(block) if is_partition else block
@@ -93,7 +93,7 @@ def link_target(host: Host, link: str) -> str:
 
 def _named_by_kernel(host: Host, node: str) -> str | None:
     """The path in /sys of the device to which the kernel gives this name; None if there is none."""
-    # A swap area has a path such as /zram0, without /dev, if /dev was unmounted after swapon(8) had opened the area.
+    # /proc/swaps shows a path such as /zram0, without /dev, if /dev was unmounted after swapon(8) had opened the area.
     name = node.removeprefix("/dev").removeprefix("/")
     name_in_sys = name.replace("/", "!")  # /dev/cciss/c0d0 is cciss!c0d0 in /sys
     return host.resolve(f"{_BLOCKS}/{name_in_sys}")

@@ -27,9 +27,9 @@ a cgroup as swap, and nearly 2**63 if there is no limit."""
 _PSUTIL_ERRORS = (psutil.Error, OSError, NotImplementedError, AttributeError, LookupError, ValueError)
 """psutil's own exceptions, and those that it raises at a file in /proc with unexpected content."""
 _ACPI_TABLES = "/sys/firmware/acpi/tables"
-_DEVICE_TREES = ("aarch64", "arm", "riscv")
-"""The beginning of what `uname -m` prints if the kernel may read the topology from a device tree: CONFIG_ARM,
-CONFIG_ARM64 and CONFIG_RISCV in drivers/base/arch_topology.c."""
+_ARCHS_WITH_DEVICE_TREE = ("aarch64", "arm", "riscv")
+"""The beginnings of the names (uname -m) of architectures on which the kernel may read the topology from a device tree:
+CONFIG_ARM, CONFIG_ARM64 and CONFIG_RISCV in drivers/base/arch_topology.c."""
 _CPU_MAP = "/proc/device-tree/cpus/cpu-map"
 _PACKAGE_ID = "physical_package_id"
 _NUMA_NODE = re.compile("node[0-9]+")
@@ -85,7 +85,7 @@ def _topology(host: Host, folders: Sequence[str], name: str) -> list[str | None]
 
 
 def _numbers_in_list(text: str) -> set[int]:
-    """The numbers in a list such as 0-3,8. Raises HostError, also for a list that ends with a comma: lxcfs cut it."""
+    """The numbers in a list such as 0-3,8. Raises HostError, also for a list that lxcfs has cut, such as "0-3,"."""
     numbers: set[int] = set()
     if not text:
         return numbers
@@ -156,15 +156,15 @@ def _sockets(host: Host) -> int | None:
 
 def _may_have_device_tree(host: Host) -> bool:
     """Whether the kernel may read the processors' topology from a device tree."""
-    return host.arch().startswith(_DEVICE_TREES)
+    return host.arch().startswith(_ARCHS_WITH_DEVICE_TREE)
 
 
 def _sockets_of_device_tree(host: Host, folders: Sequence[str]) -> int | None:
     """The number of sockets according to the device tree's map of processors; None if the number is unknown.
 
     The ids of packages do not show the number of sockets. Without a map, a package is a NUMA node (store_cpu_topology
-    in drivers/base/arch_topology.c). Before Linux 6.0, it is a cluster of the map. On 32-bit ARM, it is a cluster
-    according to the register MPIDR.
+    in drivers/base/arch_topology.c). Before Linux 6.0, a package is a cluster of the map. On 32-bit ARM, a package is a
+    cluster according to the register MPIDR.
 
     A map without sockets describes a machine with one socket: Documentation/devicetree/bindings/cpu/cpu-topology.txt.
     Old maps of machines with several sockets also name no sockets. So with several NUMA nodes, the number is unknown.
@@ -185,12 +185,10 @@ def _sockets_of_device_tree(host: Host, folders: Sequence[str]) -> int | None:
 
 def _max_frequency(host: Host) -> int | None:
     """The highest frequency of the fastest online processor in Hz; None if the kernel reports no frequency."""
-    highest = 0  # no frequency
-    for name in host.listdir(_CPUFREQ):
-        if name.startswith("policy"):
-            kilohertz = _policy_kilohertz(host, f"{_CPUFREQ}/{name}") or 0
-            highest = max(highest, kilohertz * 1000)
-    return highest or None
+    policies = [name for name in host.listdir(_CPUFREQ) if name.startswith("policy")]
+    kilohertz = [_policy_kilohertz(host, f"{_CPUFREQ}/{name}") for name in policies]
+    reported = [frequency * 1000 for frequency in kilohertz if frequency]  # neither None nor 0
+    return max(reported, default=None)
 
 
 def _policy_kilohertz(host: Host, policy: str) -> int | None:

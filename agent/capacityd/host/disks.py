@@ -1,7 +1,11 @@
 """The whole disks in /sys. Each is listed once, even if several paths lead to it.
 
 Two paths lead to one disk if multipathd says so, or if their world-wide ids and serial numbers are equal, and neither
-size nor model differs.
+size nor model differs. The world-wide id alone does not suffice, because different disks may have the same id:
+
+- naa. and eui.: SSDs and enclosures with a placeholder (naa.5000000000000001)
+- t10.: software targets with the same name for the first disk of every server (tgt)
+- eui. and uuid.: NVMe disks (NVME_QUIRK_BOGUS_NID in drivers/nvme/host/nvme.h)
 """
 
 from __future__ import annotations
@@ -12,37 +16,31 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
-from capacityd.host.block_devices import is_excluded, is_virtual
+from capacityd.host.block_devices import is_no_disk_name, is_virtual
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host, device_of, read_int, read_optional_attr, resolve_link
 
 BLOCK = "/sys/block"
-
-# Two paths with the same world-wide id may lead to different disks. For each kind of id, such disks are known:
-# - naa. and eui.: SSDs and enclosures with a placeholder (naa.5000000000000001)
-# - t10.: software targets with the same name for the first disk of every server (tgt)
-# - eui. and uuid.: NVMe disks (NVME_QUIRK_BOGUS_NID in drivers/nvme/host/nvme.h)
-_UNCERTAIN = "it is unknown whether it is another path to a disk"
 
 _SINGLE_PATH = re.compile("/usb|/ata")
 """Parts of a disk's folder in /sys which show that no second path can lead to the disk. Ids of such disks are not
 compared, because USB enclosures and cheap SATA disks of one model often have the same id."""
 _SCSI_TARGET_FOLDER = re.compile("^.*?/(host[0-9]+(?=/target)|target[0-9:]+(?=/))")
 """The beginning of a disk's folder in /sys, up to the folder of its SCSI target. A target without a transport (SAS, FC,
-iSCSI) is directly in the folder of its SCSI host. Then the beginning ends with the SCSI host, because a RAID controller
-or a hypervisor shows each disk once."""
+iSCSI) is directly in the folder of its SCSI host. In this case, the beginning ends with the folder of the SCSI host,
+which shows each disk once: it is a RAID controller or a hypervisor."""
 _GENERATED_PREFIX = "nvme."
 """The start of the id that the kernel makes of the serial number of an NVMe disk without an id (wwid_show in
 drivers/nvme/host/sysfs.c). Different disks may share this id: all controllers of a cloud have one serial number."""
 _VENDORS_PREFIX = "t10."
 """The start of an id whose form is the vendor's own (T10 vendor ID based, SCSI Primary Commands)."""
 _MULTIPATH_PREFIX = "mpath-"
-"""The start of a device-mapper UUID that multipathd assigned (multipath-tools, libmultipath/devmapper.c). Paths
-with the same UUID lead to one disk, because the system already uses them as one disk."""
+"""The start of a device-mapper UUID that multipathd assigned (multipath-tools, libmultipath/devmapper.c). Paths with
+the same UUID lead to one disk, because the system already uses these paths as one disk."""
 _SCSI_SERIALS = ("SCSI_IDENT_SERIAL", "ID_SCSI_SERIAL")
 """udev's properties with the serial number of a SCSI disk (VPD page 0x80), from sg3-utils and from scsi_id."""
-_OTHER_SERIAL = "ID_SERIAL_SHORT"
-"""udev's property with the serial number of a disk that is not SCSI. For a SCSI disk, it repeats the world-wide id."""
+_SHORT_SERIAL = "ID_SERIAL_SHORT"
+"""udev's property with the serial number of a disk. For a SCSI disk, the property repeats the world-wide id instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +65,9 @@ def whole_disks(host: Host) -> list[Disk]:
     """
     disks: list[Disk] = []
     by_id: defaultdict[str, list[Disk]] = defaultdict(list)
-    facts_of = cache(partial(_facts, host))  # takes a path's name and world-wide id; reads each path once
+    facts_of = cache(partial(_facts, host))  # cache() avoids reading a path again for each path with the same id
     for name in host.listdir(BLOCK):
-        if is_excluded(name):
+        if is_no_disk_name(name):
             continue
         disk: Disk | None = None
         ids: list[str] = []
@@ -82,7 +80,7 @@ def whole_disks(host: Host) -> list[Disk]:
                 ids = _ids(host, name, real)
                 disk = _earlier_disk(name, ids, by_id, facts_of)
         except HostError as e:
-            uncertain_because = f"{_UNCERTAIN}: {e}"
+            uncertain_because = f"it is unknown whether it is another path to a disk: {e}"
         if disk is None:
             disk = Disk([], uncertain_because)
             disks.append(disk)
@@ -154,7 +152,7 @@ def _ids(host: Host, name: str, real: str) -> list[str]:
 def _earlier_disk(
     name: str, ids: Sequence[str], by_id: Mapping[str, Sequence[Disk]], facts_of: Callable[[str, str], _Facts]
 ) -> Disk | None:
-    """The earlier disk to which this path leads; None if it leads to no earlier disk. Raises HostError if in doubt.
+    """The earlier disk to which this path leads; None if it leads to another disk. Raises HostError if that is unknown.
 
     name, ids: the path's name and ids. by_id: id -> the disks found earlier. facts_of: takes a path's name and id.
     """
@@ -172,7 +170,7 @@ def _earlier_disk(
 
 
 def _leads_to(disk: Disk, name: str, id_: str, facts_of: Callable[[str, str], _Facts]) -> bool:
-    """Whether the path with this name leads to the disk. id_: the id of both. Raises HostError if nothing shows it."""
+    """Whether the path with this name leads to the disk. id_: an id of both. Raises HostError if that is unknown."""
     if id_.startswith(_MULTIPATH_PREFIX):
         return True
     own_facts = facts_of(name, id_)
@@ -183,7 +181,7 @@ def _leads_to(disk: Disk, name: str, id_: str, facts_of: Callable[[str, str], _F
     # disk of every server the same id and the same serial number.
     if have_equal_serials and not id_.startswith(_VENDORS_PREFIX):
         return True
-    raise HostError(f"{name} and {disk.name} have the same id {id_}, and nothing else shows whether they are one")
+    raise HostError(f"{name} and {disk.name} have the same id {id_}, and nothing else shows whether they are one disk")
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +206,8 @@ class _Facts:
             return True
         if self.model and other.model and self.model != other.model:
             return True
-        return self.sectors != other.sectors and self.sectors != 0 and other.sectors != 0
+        sizes_are_known = self.sectors > 0 and other.sectors > 0
+        return sizes_are_known and self.sectors != other.sectors
 
 
 def _facts(host: Host, name: str, wwid: str) -> _Facts:
@@ -226,25 +225,25 @@ def _facts(host: Host, name: str, wwid: str) -> _Facts:
 
 
 def _serial_unlike_id(host: Host, path: str, wwid: str) -> str:
-    """The serial number in udev's property _OTHER_SERIAL; "" if it is missing, or only repeats a part of the wwid."""
-    serial = host.property(path, _OTHER_SERIAL) or ""
+    """The value of _SHORT_SERIAL; "" if udev has no value, or if the value only repeats a part of the world-wide id."""
+    serial = host.property(path, _SHORT_SERIAL) or ""
     repeats_id = _letters_and_digits(serial) in _letters_and_digits(wwid)
     return "" if repeats_id else serial
 
 
 def _letters_and_digits(text: str) -> str:
-    """The text in lower case without separators: udev and the kernel write the same id differently."""
+    """The text in lower case without separators, because udev and the kernel write the same id differently."""
     return "".join(filter(str.isalnum, text.lower()))
 
 
 def serial_number(host: Host, path: str) -> str | None:
     """The serial number of a disk. Raises HostError.
 
-    For virtio, it is in the disk's folder. For NVMe and memory cards, it is in the device's folder. For SCSI and USB,
-    it is in udev's database. The order of udev's properties is that of lsblk.
+    The serial number is in the disk's folder (virtio), in the device's folder (NVMe, memory cards), or in udev's
+    database (SCSI, USB). lsblk reads udev's properties in the same order.
     """
     for folder in (path, device_of(host, path)):
         serial = host.text(f"{folder}/serial")
         if serial is not None:
             return serial
-    return host.property(path, *_SCSI_SERIALS, _OTHER_SERIAL)
+    return host.property(path, *_SCSI_SERIALS, _SHORT_SERIAL)

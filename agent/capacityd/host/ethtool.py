@@ -22,12 +22,12 @@ _GLINKSETTINGS, _GSSET_INFO, _GSTRINGS = 0x4C, 0x37, 0x1B  # commands: include/u
 _LINK_MODES = 9  # the string set ETH_SS_LINK_MODES
 _NAME_BYTES = 32  # ETH_GSTRING_LEN
 _SETTINGS = struct.Struct("=I11xb32x")  # ethtool_link_settings: command, and the number of words in each mask
-_MASKS = 3  # number of masks behind ethtool_link_settings: supported, advertised, and the link partner's
+_MASKS = 3  # after ethtool_link_settings, the link modes that are supported, advertised, and the link partner's
 _WORD_BYTES = 4  # a word of a mask has 32 bits
-_SET_INFO = struct.Struct("=I4xQI")  # ethtool_sset_info: command, mask of string sets, and the set's length
+_SET_INFO = struct.Struct("=I4xQI")  # ethtool_sset_info: command, one bit for each string set, and the set's length
 _STRINGS = struct.Struct("=III")  # ethtool_gstrings: command, string set, and the set's length; the strings follow
 
-_SPEED = re.compile("([0-9]+)base")  # in Mbit/s: 1000baseT/Full
+_MEGABITS = re.compile("[0-9]+(?=base)")  # 1000baseT/Full -> 1000
 
 
 def speeds_of(modes: Iterable[str]) -> list[int]:
@@ -38,8 +38,9 @@ def speeds_of(modes: Iterable[str]) -> list[int]:
     """
     speeds = set()
     for mode in modes:
-        if megabits := _SPEED.match(mode):
-            speeds.add(int(megabits[1]) * 10**6)
+        if match := _MEGABITS.match(mode):
+            megabits = int(match[0])
+            speeds.add(megabits * 10**6)
     return sorted(speeds)
 
 
@@ -64,7 +65,7 @@ def supported_modes(interface: str) -> list[str]:
 
 def _supported_mask(control: socket.socket, interface: str) -> int:
     """The bit mask of an interface's supported link modes; 0 if its driver reports none. Raises OSError."""
-    # The first call returns the number of words in each mask, negated. The second call fills the masks.
+    # The first call returns the negative number of words in each mask. The second call fills the masks.
     answer = _ask(control, interface, _SETTINGS.pack(_GLINKSETTINGS, 0))
     _command, negated_words = _SETTINGS.unpack_from(answer)
     if negated_words >= 0:
@@ -72,7 +73,7 @@ def _supported_mask(control: socket.socket, interface: str) -> int:
     word_count = -negated_words
     room_for_masks = bytes(_MASKS * word_count * _WORD_BYTES)
     answer = _ask(control, interface, _SETTINGS.pack(_GLINKSETTINGS, word_count) + room_for_masks)
-    # The first word has the lowest bits, whatever the machine's byte order.
+    # The first mask is that of the supported link modes. Its first word has the lowest bits on every machine.
     words = struct.unpack_from(f"={word_count}I", answer, _SETTINGS.size)
     return sum(word << (8 * _WORD_BYTES * index) for index, word in enumerate(words))
 

@@ -35,7 +35,7 @@ class Filesystem:
 
 
 def filesystems(host: Host) -> list[Filesystem]:
-    """The mounted file systems that no other mount hides, in mount order, without snapshots. Raises HostError."""
+    """The mounted file systems that no mount hides, in the mount table's order, without snapshots. Raises HostError."""
     by_number: dict[str, list[Mount]] = {}
     table = mounts(host)
     tree = MountTree(table)
@@ -76,8 +76,8 @@ def _measure(point: str, mount_ids: Collection[str]) -> int:
 
 def _filesystem(all_mounts: Sequence[Mount]) -> Filesystem:
     """The file system with these mounts."""
-    # Some programs that attach a device for a pod, such as Portworx, also mount it in a folder of their own. This mount
-    # has the same root, and does not count either.
+    # Some programs that attach a device for a pod, such as Portworx, also mount the device in a folder of their own.
+    # That mount has the same root, and does not count either.
     attached_roots = set()
     for mount in all_mounts:
         if has_device(mount.number) and is_attached_volume(mount.point):

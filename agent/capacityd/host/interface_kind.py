@@ -35,15 +35,15 @@ _OTHER_BUSES: Mapping[str, str] = {
     "vdpa": "virtual",
     "netdevsim": "virtual",  # simulated hardware
     "gadget": "other",
-    "mhi": "other",  # leads to a modem or accelerator inside the machine: drivers/net/mhi_net.c
+    "mhi": "other",  # a modem or accelerator inside the machine: drivers/net/mhi_net.c
     "most": "other",  # the network of a car's entertainment system
 }
 """Bus whose devices are not ports -> the kind of their interfaces."""
 
 _ID_ATTRIBUTES: Mapping[str, tuple[str, str]] = {"usb": ("idVendor", "idProduct"), "pci": ("vendor", "device")}
 """Bus -> the names of the attributes with the ids of vendor and product."""
-_DPU_TO_HOST_DRIVER = "mlxbf-tmfifo"
-"""The driver of the parent of the virtio device that connects a BlueField card with the machine around it."""
+_BLUEFIELD_DRIVER = "mlxbf-tmfifo"
+"""On a BlueField card, the driver of the parent of the virtio device that connects the card with its host."""
 _BMC_IDS = (
     ("413c", "a102"),  # iDRAC
     ("03f0", "2927"),  # iLO
@@ -68,7 +68,7 @@ def software_kind(host: Host, path: str) -> str | None:
     if devtype or host.resolve(f"{path}/device") is not None:
         return None
     name = os.path.basename(path)
-    if not lower_interfaces(host, name):  # a team without members carries nothing
+    if not lower_interfaces(host, name):  # a team without members counts as any other interface
         return None
     # Only netlink shows whether an interface is a team.
     return "team" if host.link_kind(name) == "team" else None
@@ -78,9 +78,8 @@ def _is_child(host: Host, path: str, devtype: str | None) -> bool:
     """Whether an interface has hardware, but is a child of another interface (IPoIB). devtype: its DEVTYPE."""
     if devtype == _SWITCH_PORT_DEVTYPE:  # a port, although it uses the interface that connects the switch
         return False
-    if not linked_number(host, os.path.basename(path)):  # it uses no other interface
-        return False
-    return resolve_link(host, f"{path}/device") is not None
+    uses_other_interface = linked_number(host, os.path.basename(path)) != ""
+    return uses_other_interface and resolve_link(host, f"{path}/device") is not None
 
 
 def hardware_kind(host: Host, path: str, hardware: str) -> str:
@@ -127,9 +126,9 @@ def _kind_by_bus(host: Host, hardware: str) -> str:
     if bus in _OTHER_BUSES:
         return _OTHER_BUSES[bus]
     if bus == "virtio" and _is_vdpa(host, hardware):
-        # Without a PCI function, a driver (vdpa_sim) or a program (VDUSE) simulates the device.
+        # Without a PCI function above, a driver (vdpa_sim) or a program (VDUSE) simulates the device.
         return "vf" if _is_below_pci_function(host, hardware) else "virtual"
-    if bus == "virtio" and link_name(host, f"{os.path.dirname(hardware)}/driver") == _DPU_TO_HOST_DRIVER:
+    if bus == "virtio" and link_name(host, f"{os.path.dirname(hardware)}/driver") == _BLUEFIELD_DRIVER:
         return "other"
     if bus == "usb" and _is_bmc(host, hardware):
         return "bmc"

@@ -17,10 +17,9 @@ def device_plugin_names(host: Host) -> frozenset[str] | None:
     in k8s.io/kubernetes, pkg/kubelet/cm/devicemanager/checkpoint, defines the file.
     """
     try:
+        if host.resolve(CHECKPOINT) is None:
+            return frozenset()
         text = "".join(host.lines(CHECKPOINT))  # host.text() is limited to small files
-        if not text:  # the file is missing or empty
-            is_missing = host.resolve(CHECKPOINT) is None
-            return frozenset() if is_missing else None
         data = parse(text.encode())["Data"]
         # Go writes null for a nil list or map.
         registered = decode(dict[str, Any], data["RegisteredDevices"] or {})  # the name of a resource -> devices

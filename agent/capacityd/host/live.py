@@ -37,7 +37,7 @@ from capacityd.model.host import Content, MachineMemory
 from capacityd.model.quoting import quoted
 from capacityd.model.text import printable
 
-_DELETED = " (deleted)"  # the kernel appends this to the path of a removed file
+_DELETED = " (deleted)"  # the kernel appends this text to the path of a removed file
 _UDEV_DATABASE = "/run/udev/data"
 
 
@@ -121,17 +121,17 @@ class LiveHost:
             raise HostError(why, detail=quoted(printable(str(e)))) from e
 
     def _require_no_rule_applies(self, device: str, udev_device: Any) -> None:
-        """Raises HostError if a rule of udev may apply to a device for which libudev has found no entry.
+        """Raises HostError if a rule of udev may apply to a device for which libudev has found no entry. In this case,
+        the device's properties are unknown, not missing.
 
-        Then the device's properties are unknown, not missing. udevd makes an entry for every device node, which has the
-        file dev, and for every network interface, which has the file ifindex. For other devices, such as PCI functions,
-        it makes an entry only if a rule applies.
+        udevd makes an entry for each device node (with a file dev) and for each network interface (with a file
+        ifindex). For any other device, such as a PCI function, udevd makes an entry only if a rule applies.
         """
         if self.text(f"{device}/dev") or self.text(f"{device}/ifindex"):
             raise HostError("udev has not processed the device yet")
         if self.resolve(_UDEV_DATABASE) is None:
             raise HostError(f"udev has not processed the device yet: {_UDEV_DATABASE} does not exist")
-        # The entry of a device without a number has this name.
+        # The name of an entry for a device with neither a device node nor an ifindex.
         entry = f"{_UDEV_DATABASE}/+{udev_device.subsystem}:{udev_device.sys_name}"
         if self.resolve(entry) is not None:
             raise HostError("udev's entry for the device could not be read")
@@ -152,7 +152,7 @@ class LiveHost:
         return self._link(interface).linked_interface
 
     def _link(self, interface: str) -> Link:
-        """An interface, from a list that is read at the first call. Raises HostError, also if it is not in the list."""
+        """An interface, from a list that the first call reads. Raises HostError, also if the list does not name it."""
         if not self._links:
             self._links = links()
         if interface not in self._links:

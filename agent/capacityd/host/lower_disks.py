@@ -8,7 +8,7 @@
 | an external journal of ext4 | its name in /proc/fs/jbd2, where an internal journal has an inode number |
 | overlay | lowerdir=, upperdir=, workdir= and others in mountinfo; a layer may be below the overlay itself |
 | a file system in a file (erofs) | the source in mountinfo |
-| an automount that waits for an access | the source in the unit |
+| an automount before the first access | the source in the unit |
 | a swap file | the mount of its folder |
 | a partition | its parent in /sys |
 | dm (LVM, thin pools, LUKS, multipath), md, bcache | slaves/ in /sys |
@@ -49,7 +49,7 @@ BCACHEFS = "/sys/fs/bcachefs"
 _NO_DISK = (Backing.MEMORY, Backing.SERVER)
 _FLASH_TYPES = ("jffs2", "ubifs")  # types of file systems on MTD and UBI, which are no block devices
 _SYSEXT_SOURCES = ("confext", "sysext")
-"""Sources of systemd-sysext(8)'s overlays. Their layers are files on the disks of / and /var, which count anyway."""
+"""Sources of systemd-sysext(8)'s overlays. The layers are files on the disks of / and /var, which count anyway."""
 _NAMES_WITHOUT_DISK = ("ram", "mtdblock", "ubiblock", "nbd", "rbd", "rnbd")
 """Names, without the number, of block devices in memory, on flash chips, or on a network."""
 _LAYER_SEPARATOR = re.compile(r"(?<!\\):+")  # colons, but not the escaped ones in a folder's name
@@ -63,7 +63,7 @@ def layers_of(mount: Mount) -> list[str]:
     layers with only data, the result leaves out the layers with metadata: composefs mounts them at no path, and stores
     the metadata on the disks of the data.
 
-    A relative folder with the name of the mount point, such as usr at /usr, is the folder that the overlay covers.
+    An overlay at /usr may name its layer "usr", a relative path. This layer is the folder that the overlay covers.
     """
     lower = ":".join(mount.values(("lowerdir", "lowerdir+")))
     first_layers, _, data_layers = lower.partition("::")
@@ -88,7 +88,7 @@ def _folders(values: Sequence[str]) -> list[str]:
 class LowerDisks:
     """Finds the disks of one machine. Each method yields names of whole disks.
 
-    If a disk can't be determined, the method first yields the disks that it has found, and then raises HostError.
+    If a disk can't be determined, the method raises HostError after yielding the other disks that it has found.
     """
 
     def __init__(self, host: Host, tree: MountTree) -> None:
@@ -141,7 +141,7 @@ class LowerDisks:
     def _of_source(self, mount: Mount, above: Collection[str]) -> Iterator[str]:
         """The disks of a file system whose major number is 0: only the source names its devices."""
         if mount.type == "erofs" and mount.source.startswith("/"):
-            yield from self._of_existing(mount.source, above)
+            yield from self._of_path(mount.source, above)
             return
         if not mount.source.startswith("/dev/"):
             raise HostError("its source is not a block device")
@@ -171,33 +171,27 @@ class LowerDisks:
         if not folders:
             raise HostError("its layers are unknown")
         for folder in folders:
-            present_folder = self._present(folder)
-            layer = self._existing(present_folder)
+            if folder.startswith(f"{INITRAMFS_ROOT}/") and self._host.resolve(INITRAMFS_ROOT) is None:
+                folder = folder.removeprefix(INITRAMFS_ROOT)  # the initramfs has mounted the overlay, and has ended
             # at_before(), because a layer may be a folder that the overlay itself covers.
-            lower = self._tree.at_before(mount, layer)
+            lower = self._tree.at_before(mount, self._resolved(folder))
             if lower is None:
-                raise HostError(f"no file system contains {present_folder}")
+                raise HostError(f"no file system contains {folder}")
             yield from self.of_mount(lower, above)
 
-    def _present(self, folder: str) -> str:
-        """The present path of a layer's folder: without /sysroot if an initramfs that has ended mounted the overlay."""
-        if folder.startswith(f"{INITRAMFS_ROOT}/") and self._host.resolve(INITRAMFS_ROOT) is None:
-            return folder.removeprefix(INITRAMFS_ROOT)
-        return folder
-
-    def _of_existing(self, path: str, above: Collection[str]) -> Iterator[str]:
+    def _of_path(self, path: str, above: Collection[str]) -> Iterator[str]:
         """The disks below a file, a folder or a device node.
 
         path: the path that the mounting process used, perhaps in another mount namespace.
         """
-        real = self._existing(path)
+        real = self._resolved(path)
         if real.startswith("/dev/"):
             yield from self.of_node(real, above)
         else:
             yield from self.of_file(real, above)
 
-    def _existing(self, path: str) -> str:
-        """The path without links. Raises HostError if the path is relative, or missing in this mount namespace."""
+    def _resolved(self, path: str) -> str:
+        """The path with all links resolved. Raises HostError if the path is relative, or missing in this namespace."""
         real = self._host.resolve(path) if path.startswith("/") else None
         if real is None:
             raise HostError(f"{path} does not exist here")
@@ -205,10 +199,10 @@ class LowerDisks:
 
     def _of_automount(self, trigger: Mount, above: Collection[str]) -> Iterator[str]:
         """The disks of the file system that an automount will mount."""
-        waiting = automount(self._host, trigger.point, source=trigger.source)
-        if not waiting.source.startswith("/dev/"):
-            raise HostError(f"the automount {waiting.name} has not mounted it yet")
-        yield from self.of_node(waiting.source, above)
+        unit = automount(self._host, trigger.point, source=trigger.source)
+        if not unit.source.startswith("/dev/"):
+            raise HostError(f"the automount {unit.name} has not mounted it yet")
+        yield from self.of_node(unit.source, above)
 
     def _of_journals(self, number: str, above: Collection[str]) -> Iterator[str]:
         """The disks of all external journals, unless the file system with this major:minor has an internal journal.
@@ -239,7 +233,7 @@ class LowerDisks:
         if kind == "loop":
             # raw(), because text() would make the path printable.
             path = self._host.raw(f"{block}/loop/backing_file", MAX_ATTRIBUTE_BYTES).removesuffix("\n")
-            yield from self._of_existing(path, above)
+            yield from self._of_path(path, above)
         elif kind == "zram":
             node = self._host.text(f"{block}/backing_dev")
             if node and node != "none":

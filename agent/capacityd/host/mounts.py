@@ -1,4 +1,4 @@
-"""The kernel's tables of mounts and swap areas. Their paths may contain bytes that are not printable."""
+"""The machine's mounts and swap areas. Their paths may contain bytes that are not printable."""
 
 from __future__ import annotations
 
@@ -34,17 +34,15 @@ def mounts(host: Host) -> list[Mount]:
 def swaps(host: Host) -> Iterator[tuple[str, str]]:
     """Yields the path and the type of each swap area, as swap_areas() does. Raises HostError."""
     try:
-        table = host.raw(SWAPS, MAX_TABLE_BYTES)
+        yield from swap_areas(host.raw(SWAPS, MAX_TABLE_BYTES))
     except HostError as e:
-        if e.errno != errno.ENOENT:
+        if e.errno != errno.ENOENT:  # a kernel without swap has no such file
             raise
-        table = ""  # a kernel without swap has no such file
-    yield from swap_areas(table)
 
 
 def swap_areas(table: str) -> Iterator[tuple[str, str]]:
     """Yields the path and the type ("file" or "partition") of each swap area. table: the content of /proc/swaps."""
-    lines = table.split("\n")[1:]  # the first line names the columns
+    _column_names, *lines = table.split("\n")
     for line in lines:
         fields = line.split()
         if len(fields) >= 2:

@@ -29,7 +29,7 @@ lib/libnetlink.c). The exit status of ip is 0 nevertheless."""
 _NOT_SUPPORTED = (os.strerror(errno.EOPNOTSUPP).encode(), os.strerror(errno.EAFNOSUPPORT).encode())
 """What ip writes to standard error if the kernel has no such list at all, or no such list for the address family."""
 _ATTEMPTS = 5
-"""How often a list is requested that changes while the kernel sends it."""
+"""How often ip is run if its list changes each time while the kernel sends the list."""
 
 _SCOPES = {"0": "global", "200": "site", "253": "link", "254": "host"}
 _FAMILIES = {"inet": "ipv4", "inet6": "ipv6"}
@@ -65,7 +65,7 @@ def addresses() -> list[Address]:
 
 
 def _addresses() -> Iterator[Address]:
-    """Yields the addresses in the kernel's order; for a point-to-point link, the address of the local end."""
+    """Yields the addresses in the kernel's order. On a point-to-point link, "local" is the address of this machine."""
     for link in ip("address", "show"):
         for address in link["addr_info"]:
             if address["family"] not in _FAMILIES:
@@ -111,7 +111,10 @@ def _first_values(pairs: Sequence[tuple[str, Any]]) -> Json:
 
 @contextmanager
 def ip_errors(subject: str) -> Iterator[None]:
-    """Adds to each HostError's message that the subject could not be read. Makes HostErrors of errors in the output."""
+    """Adds to each HostError's message that the subject could not be read. Raises HostError for unexpected output.
+
+    subject: what ip lists, in the plural.
+    """
     failed = f"{subject} could not be read"
     try:
         yield

@@ -50,11 +50,10 @@ def run(command: Sequence[str], timeout: float, max_output: int = _MAX_OUTPUT_BY
     except OutputTooLargeError:
         raise ProgramFailed(f"{program} wrote more than {max_output} bytes") from None
     except OSError as e:
-        why = why_not_started(program, e.errno)
-        # If the file shows why, its beginning is wrong. So the detail shows the beginning.
-        detail = _beginning(program) if why else ""
-        reason = why or os.strerror(e.errno or 0)
-        raise ProgramFailed(f"{program} could not be started: {reason}", e.errno, detail=detail) from e
+        failed = f"{program} could not be started"
+        if why := why_not_started(program, e.errno):  # the reason is in the beginning of the file
+            raise ProgramFailed(f"{failed}: {why}", e.errno, detail=_beginning(program)) from e
+        raise ProgramFailed(f"{failed}: {os.strerror(e.errno or 0)}", e.errno) from e
     except subprocess.SubprocessError as e:
         raise ProgramFailed(f"{program} could not be started: {type(e).__name__}") from e
     finally:

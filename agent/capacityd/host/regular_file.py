@@ -19,9 +19,9 @@ from capacityd.model.text import printable
 ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO)
 """The errors that show that a path does not exist, or that its device or driver has gone."""
 MAX_ATTRIBUTE_BYTES = 65536
-"""The largest small file, such as an attribute in /sys. The kernel limits attributes to a page, 4 to 64 KiB."""
+"""The limit for a small file, such as an attribute in /sys. The kernel limits attributes to a page, 4 to 64 KiB."""
 MAX_TABLE_BYTES = 16 * 1024 * 1024
-"""The largest table of the kernel. The longest is the mount table of a node with many pods."""
+"""The limit for a file of many lines, such as the mount table of a node with many pods."""
 
 
 def read_text(path: str, limit: int) -> str:
@@ -73,8 +73,8 @@ def read_regular(path: str, limit: int, opener: Callable[[str], int] = _open) ->
 def _read(fd: int, path: str, size: int) -> bytes:
     """At most size bytes from the beginning of an open file. Raises OSError."""
     content = os.read(fd, size)
-    # An attribute has less than a page, so the first read returns all of it. If its value has changed in the meantime,
-    # a second read may return the end of the new value (sysfs_kf_read() in fs/sysfs/file.c).
+    # An attribute has less than a page, so the first read returns all of it. A second read may return the end of a new
+    # value, if the value has changed in the meantime (sysfs_kf_read() in fs/sysfs/file.c).
     if path.startswith("/sys/") and len(content) < mmap.PAGESIZE:
         return content
     piece = content

@@ -13,8 +13,8 @@ from capacityd.host.network import Json, ip, ip_errors
 from capacityd.model.errors import HostError
 
 _MAX_DEFAULT_PREFIX_BITS = 3
-"""The longest prefix of a route that counts as a default route. 0.0.0.0/1 and 128.0.0.0/1 together replace a default
-route, and 2000::/3 contains all public addresses of IPv6."""
+"""The longest prefix of a route that counts as a default route. A VPN may replace the default route by 0.0.0.0/1 and
+128.0.0.0/1. 2000::/3 contains all public addresses of IPv6."""
 
 _FAMILIES = ("-4", "-6")
 _UNICAST = "1"  # a type of route: RTN_UNICAST
@@ -64,7 +64,7 @@ def _is_default(destination: str) -> bool:
     _address, _, prefix_bits = destination.partition("/")
     if not prefix_bits:  # the destination is an address
         return False
-    return 0 < int(prefix_bits) <= _MAX_DEFAULT_PREFIX_BITS
+    return int(prefix_bits) <= _MAX_DEFAULT_PREFIX_BITS
 
 
 def _interfaces(route: Json, next_hops: Mapping[int, Json]) -> set[str]:
@@ -82,7 +82,8 @@ def _interfaces(route: Json, next_hops: Mapping[int, Json]) -> set[str]:
         if hop_id not in next_hops:
             raise HostError(f"the next hop {hop_id} of a default route does not exist")
         found |= _interfaces(next_hops[hop_id], next_hops)
-    if not found and "blackhole" not in route and not ids:
+    drops_packets = "blackhole" in route  # a next-hop object may have no interface, and drop packets
+    if not found and not ids and not drops_packets:
         raise HostError("there is a default route without an interface")
     return found
 
@@ -105,7 +106,7 @@ def _tables(family: str) -> set[str]:
 
 
 def _rules(family: str) -> Sequence[Json]:
-    """The policy rules; empty if the kernel has no policy rules for the family, for example with ipv6.disable=1."""
+    """The policy rules; empty if the kernel supports none for the family, for example because of ipv6.disable=1."""
     try:
         return ip(family, "rule", "show")
     except HostError as e:

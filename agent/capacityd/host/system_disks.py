@@ -61,14 +61,14 @@ def is_of_system(point: str) -> bool:
 
 def system_disks(host: Host) -> SystemDevices:
     """The whole disks below the machine's own file systems, the node's data and swap."""
-    names: set[str] = set()
-    reason = ""  # the first reason why disks may be missing
     try:
         table = mounts(host)
         tree = MountTree(table)
         searches = _searches(host, table, tree)
     except HostError as e:
         return SystemDevices(frozenset(), incomplete_because=f"cannot determine the system's disks: {e}")
+    names: set[str] = set()
+    reason = ""  # the first reason why disks may be missing
     if tree.at("/") is None:
         reason = f"cannot determine the system's disks: {MOUNT_TABLE} has no /"
     for subject, disks in searches:
@@ -121,8 +121,8 @@ def _needed_mounts(host: Host, table: Sequence[Mount], tree: MountTree) -> Itera
                 continue  # the file system is mounted, so the table has another line for it
             if host.resolve(gpt_automount_unit(mount.point)):
                 continue  # systemd-gpt-auto-generator(8) mounts only file systems on the disk of /
-        # On OS_FOLDERS and OS_TREES themselves, every mount is needed. Below them, only mounts on disks are needed, not
-        # mounts of kernel interfaces and programs (FUSE).
+        # On a folder in OS_FOLDERS or OS_TREES, every mount is needed. Below such a folder, only mounts on disks are
+        # needed, not mounts of kernel interfaces and programs (FUSE).
         is_system_folder = mount.point in (*OS_FOLDERS, *OS_TREES)
         if is_system_folder or (is_of_system(mount.point) and _may_have_disk(mount)):
             yield mount
@@ -140,9 +140,9 @@ def _needed_mounts(host: Host, table: Sequence[Mount], tree: MountTree) -> Itera
 def _storage_of_pods(table: Sequence[Mount], tree: MountTree) -> list[Mount]:
     """The mounts that contain the folders of the kubelet and of container runtimes, wherever these folders are.
 
-    The mounts of pods lead to these folders, which contain the mount points and the upper layers of overlays.
+    These folders contain the mount points of pods, and the upper layers of the overlays that are mounted there.
     """
-    storage: set[Mount | None] = set()
+    storage: set[Mount | None] = set()  # None: the mount table lacks the mount
     for mount in table:
         if is_of_pods(mount.point):
             storage.add(tree.below(mount))

@@ -44,7 +44,8 @@ def system_interfaces(host: Host) -> SystemDevices:
             for name in _interfaces_below(host, route_interface):
                 below.add(name)
                 names.add(name)  # interfaces found before an error also count
-            if not any(_hardware(host, name) for name in below):
+            has_hardware = any(_hardware(host, name) for name in below)
+            if not has_hardware:
                 reason = reason or failed  # only the first reason is reported
         except HostError as e:
             reason = reason or f"{failed}: {e}"
@@ -79,27 +80,27 @@ def _interfaces_below(host: Host, name: str) -> Iterator[str]:
     Raises HostError after yielding some of them.
     """
     found: set[str] = set()
-    waiting = [name]
-    while waiting:
-        while waiting:
-            current = waiting.pop()
+    unvisited = [name]
+    while unvisited:
+        while unvisited:
+            current = unvisited.pop()
             if current not in found:
                 found.add(current)
                 yield current
-                waiting += lower_interfaces(host, current)
-                waiting += _interfaces_with_hardware_of(host, current)
+                unvisited += lower_interfaces(host, current)
+                unvisited += _interfaces_with_hardware_of(host, current)
         if any(_hardware(host, interface) for interface in found):
             return
         # Only software interfaces have been found, so the search follows their other links, such as a veth pair.
         for interface in found:
-            waiting += [other for other in _linked(host, interface) if other not in found]
+            unvisited += [other for other in _linked(host, interface) if other not in found]
 
 
 def _linked(host: Host, name: str) -> list[str]:
     """The interfaces by which packets leave a software interface, except those directly below it."""
     if linked_number(host, name):
         linked = host.linked_interface(name)
-        if not linked:  # it is in another network namespace
+        if not linked:  # the linked interface is in another network namespace
             return []
         return [linked, *_members_of_master(host, linked)]
     ports: list[str] = []

@@ -12,11 +12,11 @@ from capacityd.model.errors import HostError
 Answer = TypeVar("Answer")
 
 SECONDS = 5.0
-"""The time for an answer. The kernel takes longer only if hardware or a server does not respond."""
+"""The time limit of a call. The kernel takes longer only if hardware or a server does not respond."""
 
 
 def within_time_limit(subject: str, ask: Callable[[], Answer]) -> Answer:
-    """Returns what ask() returns, and raises HostError if ask() does.
+    """Returns what ask() returns. Raises the HostError that ask() raises.
 
     Raises HostError with ETIMEDOUT if ask() does not return within SECONDS. subject: what ask() reads, for messages.
     """

@@ -52,9 +52,9 @@ def answers(source: Source, devices: Iterable[str], interfaces: Iterable[str]) -
         record("processors", partial(source.processors, measure), key=measure)
     with suppress(HostError):  # without a readable mount table, there are no sizes to record
         for filesystem in filesystems(source):
-            is_local = has_device(filesystem.mount.number) or not may_hang(filesystem.mount.type)
-            if not is_local:
-                continue
+            mount = filesystem.mount
+            if may_hang(mount.type) and not has_device(mount.number):
+                continue  # an access may wait for a server
             for point in filesystem.points:
                 record("filesystem_sizes", partial(source.filesystem_size, point, filesystem.mount_ids), key=point)
     record("addresses", lambda: [list(astuple(address)) for address in source.addresses()])
@@ -68,5 +68,5 @@ def error_name(e: HostError) -> str | None:
     if e.errno is None:
         return None
     if e.errno == errno.EOPNOTSUPP:
-        return "EOPNOTSUPP"  # errorcode has the other name of this number, ENOTSUP
+        return "EOPNOTSUPP"  # errno.errorcode contains another name of this number, ENOTSUP
     return errno.errorcode.get(e.errno)

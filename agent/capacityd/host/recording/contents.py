@@ -13,9 +13,8 @@ from capacityd.host.system_disks import is_of_system
 from capacityd.linux.mountinfo import AUTOMOUNT_OPTIONS, READ_ONLY_OPTIONS, SUBVOLUME_OPTION, mount_of
 
 
-def _names(text: str) -> tuple[str, ...]:
-    """The names in a text, separated by white space."""
-    return tuple(text.split())
+def _names(separated_by_spaces: str) -> frozenset[str]:
+    return frozenset(separated_by_spaces.split())
 
 
 TREES = _names(
@@ -98,10 +97,9 @@ PROPERTY_IDENTIFIERS = _names(
 )
 """Patterns of names of properties that are identifiers. These identifiers are also replaced in other properties.
 
-A property that neither PROPERTIES nor this list contains counts as an identifier, too.
-"""
+The recording also replaces the value of a property that is in neither PROPERTIES nor this list."""
 
-VERBATIM = frozenset(_names("ABS EV ID_PART_ENTRY_TYPE KEY LED MODALIAS MSC PROP REL SND SW"))
+VERBATIM = _names("ABS EV ID_PART_ENTRY_TYPE KEY LED MODALIAS MSC PROP REL SND SW")
 """Properties to record unchanged: bit masks and partition types, which only look like identifiers."""
 
 
@@ -110,7 +108,6 @@ def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
     return re.compile("|".join(map(translate, patterns)))
 
 
-_ATTRIBUTE_SET = frozenset(ATTRIBUTES)
 _IDENTIFYING_ATTRIBUTE = _any_of(ATTRIBUTE_IDENTIFIERS)
 _LISTED_PROPERTY = _any_of(PROPERTIES)
 _IDENTIFYING_PROPERTY = _any_of(PROPERTY_IDENTIFIERS)
@@ -122,7 +119,7 @@ def keeps_file(path: str) -> bool:
     # The files in capabilities/ are bit masks of an input device. One of these files is "key". ATTRIBUTES does not list
     # this name, because a file "key" in another folder may contain a secret.
     is_capability = folder.endswith("/capabilities")
-    return name in _ATTRIBUTE_SET or is_capability or is_identifier(path)
+    return name in ATTRIBUTES or is_capability or is_identifier(path)
 
 
 def keeps_folder(path: str) -> bool:

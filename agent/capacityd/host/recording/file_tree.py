@@ -18,14 +18,14 @@ from capacityd.linux.paths import parents, reversed_names
 from capacityd.model.errors import HostError, NotRecorded
 
 _COMPLETE_TREES = tuple(f"{tree}/" for tree in TREES)
-"""Folders of which a recording names all entries, including entries whose contents it leaves out."""
+"""Folders of which a recording names all entries, including entries whose contents the recording leaves out."""
 
 
 class RecordedFiles:
     """The paths of one recording. A path may contain links, unless its variable is named real."""
 
     def __init__(self, recording: Mapping[str, Any]) -> None:
-        """recording: its parts are those of RECORDING_PARTS (format.py)."""
+        """recording: RECORDING_PARTS (format.py) lists its parts."""
         self._files: Mapping[str, str] = recording.get("files", {})
         self._links: Mapping[str, str] = recording.get("links", {})
         self._errors: Mapping[str, str] = recording.get("errors", {})
@@ -157,7 +157,7 @@ class RecordedFiles:
             raise
 
     def _exists(self, real: str) -> bool:
-        """Whether the recording shows that the path exists, even if it leaves out the content."""
+        """Whether the recording shows that the path exists, even if the recording leaves out the content."""
         if real in self._unrecorded_files or real in self._unrecorded_folders:
             return True
         return real in self._folders or real in self._files or real in self._links or real in self._properties
@@ -183,12 +183,12 @@ class RecordedFiles:
         return "file"
 
     def _add_to_folders(self, path: str) -> None:
-        """Adds the path to the folder that contains it, this folder to the one above it, and so on."""
+        """Adds a path to the folder that contains it, that folder to the folder above, and so on."""
         folder, _, name = path.rpartition("/")
         while name:
             names = self._folders.setdefault(folder, set())
             if name in names:
-                return  # an earlier path has added the folders above
+                return  # the folders above already contain this folder
             names.add(name)
             folder, _, name = folder.rpartition("/")
 

@@ -1,4 +1,4 @@
-"""Paths outside of /sys that a recording contains, because mounts, swap areas, loop devices or automounts name them."""
+"""Paths outside of /sys that mounts, swap areas, loop devices or automounts name. A recording contains these paths."""
 
 from __future__ import annotations
 

@@ -11,11 +11,11 @@ import re
 from capacityd.schema.matchers import IPNetwork
 
 SEPARATOR = re.compile(r"(\\x[0-9a-f]{2}|[\W_]+)")  # udev writes \x20 for a space
-_PREFIX = re.compile(r"^(?:0x|naa\.|eui\.|uuid\.|nvme\.|t10\.|(?:part\d+-)?(?:mpath|LVM|CRYPT)-)")
+_PREFIX = re.compile(r"^(?:0x|naa\.|eui\.|uuid\.|nvme\.|t10\.|(?:part\d+-)?(?:mpath|LVM|CRYPT)-)")  # part1-mpath-
 _HEXADECIMAL = re.compile("[0-9a-f]{12,}")
 _MAC_DIGITS = 12
 _UNUSED: dict[int, IPNetwork] = {4: ipaddress.ip_network("240.0.0.0/4"), 6: ipaddress.ip_network("2001:db8::/32")}
-"""Version of IP -> addresses that nobody uses."""
+"""Version of IP -> addresses that nobody uses: those that RFC 1112 reserves, and those for documentation (RFC 3849)."""
 
 
 class Numbering:
@@ -24,7 +24,7 @@ class Numbering:
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}  # identifier in lower case, without separators
-        self._replacements: set[str] = set()  # results of number_like(), which are not replaced again
+        self._replacements: set[str] = set()  # the results of number_like(), which number_like() does not replace again
         self._addresses: dict[IPNetwork, list[str]] = {}  # network -> its addresses
 
     def replacement(self, text: str) -> str:
@@ -34,8 +34,7 @@ class Numbering:
         """
         body = text.strip(" \t\n\0")
         distinct_characters = set(plain(body))
-        is_placeholder = len(distinct_characters) < 2  # empty, or one character repeated: 00000000
-        if is_placeholder:
+        if len(distinct_characters) < 2:  # a placeholder: empty, or one character repeated (00000000)
             return text
         leading_space, _, trailing_space = text.partition(body)
         main_part = without_prefix(body)
@@ -77,14 +76,13 @@ class Numbering:
         return str(self._unused(network)[index])
 
     def _unused(self, network: IPNetwork) -> IPNetwork:
-        """The network that replaces this one. A link-local network of IPv6 stays."""
+        """The unused network that replaces this network. A link-local network of IPv6 stays."""
         if network.version == 6 and network.is_link_local:
             return network
         unused = _UNUSED[network.version]
         number = list(self._addresses).index(network) + 1
-        bits_for_numbers = max(0, network.prefixlen - unused.prefixlen)
-        number_of_networks = 2**bits_for_numbers  # networks of this size among the unused addresses
-        offset = (number % number_of_networks) * network.num_addresses
+        unused_networks = max(1, unused.num_addresses // network.num_addresses)  # of the same size as this network
+        offset = (number % unused_networks) * network.num_addresses
         start = int(unused.network_address) + offset
         return ipaddress.ip_network((start, network.prefixlen), strict=False)
 

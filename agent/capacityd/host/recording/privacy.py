@@ -54,7 +54,7 @@ class Privacy:
         self._recording = recording
         self._files: Mapping[str, str] = recording.get("files", {})
         self._properties: Mapping[str, Mapping[str, str]] = recording.get("properties", {})
-        self._words: dict[str, str] = {}  # identifier of only letters and digits -> its replacement
+        self._words: dict[str, str] = {}  # word of an identifier -> its replacement
         self._kernel_words = _kernel_words([*self._files, *recording.get("links", {})])
         self._hostname_pattern = self._pattern_of_hostname(str(recording.get("hostname", "")).lower())
 
@@ -177,7 +177,7 @@ class Privacy:
         return self.text(f"{before_hyphen}{hyphen}{type_} {source}{space}{options}")
 
     def _pattern_of_hostname(self, hostname: str) -> re.Pattern[str] | None:
-        """A pattern of the host name with and without its domain; None if the name may be another word, or is empty."""
+        """A pattern of the host name with and without domain; None if the name may be another word, or is empty."""
         short = hostname.partition(".")[0]
         is_other_word = short == "localhost" or short.isdigit() or short in self._kernel_words
         if not short or is_other_word:

@@ -117,7 +117,7 @@ class Recorder:
                 self._listed_devices.add(device)
             for device_or_above in device_and_above(device):
                 if device_or_above in self._read_folders:
-                    break  # the folders above were read before
+                    break  # the folders above are recorded already
                 self._record_folder(device_or_above)
 
     def _record_folder(self, folder: str) -> Mapping[str, str]:
@@ -186,7 +186,7 @@ class Recorder:
             self._errors[path] = error_name(e) or "EIO"
 
     def _record_named_paths(self) -> None:
-        """Records the existence of what mounts, swap areas and loop devices name."""
+        """Records the existence of the files, folders and devices that named_paths() finds."""
         for path in sorted(named_paths(self._files)):
             real = self._resolve(path)
             if not real:

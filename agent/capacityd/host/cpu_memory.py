@@ -151,7 +151,8 @@ def _sockets(host: Host) -> int | None:
         return _sockets_of_device_tree(host, folders)
     drawers = _topology(host, folders, "drawer_id")
     books = _topology(host, folders, "book_id")
-    return len(set(zip(drawers, books, ids, strict=True)))
+    packages = set(zip(drawers, books, ids, strict=True))
+    return len(packages)
 
 
 def _may_have_device_tree(host: Host) -> bool:

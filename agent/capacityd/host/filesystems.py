@@ -61,9 +61,8 @@ def _measure(point: str, mount_ids: Collection[str]) -> int:
         fd = os.open(point, os.O_PATH | os.O_CLOEXEC)
         try:
             with open(f"/proc/self/fdinfo/{fd}") as f:
-                line = re.search(r"^mnt_id:\s*(\d+)", f.read(), re.MULTILINE)
-            mount_id = line[1] if line else ""
-            if mount_id not in mount_ids:
+                match = re.search(r"^mnt_id:\s*(\d+)", f.read(), re.MULTILINE)
+            if match is None or match[1] not in mount_ids:
                 raise HostError(f"{point} is hidden by another mount")
             status = os.statvfs(fd)
             return status.f_blocks * status.f_frsize

@@ -31,7 +31,7 @@ _NOT_SUPPORTED = (os.strerror(errno.EOPNOTSUPP).encode(), os.strerror(errno.EAFN
 _ATTEMPTS = 5
 """How often ip is run if its list changes each time while the kernel sends the list."""
 
-_SCOPES = {"0": "global", "200": "site", "253": "link", "254": "host"}
+_SCOPES = {"0": "global", "200": "site", "253": "link", "254": "host"}  # ip prints the numbers because of -Numeric
 _FAMILIES = {"inet": "ipv4", "inet6": "ipv6"}
 
 

@@ -41,17 +41,18 @@ def read_regular_file(path: str) -> bytes:
 
     Only a regular file is opened, because open() can have an effect on a device.
     """
-    _require_regular(os.stat(path), path)
+    require_regular(os.stat(path), path)
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # O_NONBLOCK: does not wait for a FIFO's writer
     with open(fd, "rb") as f:
-        _require_regular(os.fstat(fd), path)  # somebody may have replaced the file before it was opened
+        require_regular(os.fstat(fd), path)  # somebody may have replaced the file before it was opened
         content = f.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
     return content
 
 
-def _require_regular(status: os.stat_result, path: str) -> None:
+def require_regular(status: os.stat_result, path: str) -> None:
+    """Raises OSError if the file with this status is not a regular file."""
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     if not stat.S_ISREG(status.st_mode):

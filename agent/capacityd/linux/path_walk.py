@@ -11,6 +11,7 @@ import os
 import stat
 from collections.abc import Iterator
 
+from capacityd.linux.atomic_file import require_regular
 from capacityd.linux.paths import reversed_names
 
 MAX_LINKS = 40
@@ -91,10 +92,7 @@ def open_file(path: str) -> int:
 
 def open_regular(part: PathPart) -> int:
     """Opens a file for reading, and returns its descriptor. Raises OSError, also if the part is no regular file."""
-    if part.is_folder:
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), part.path)
-    if not stat.S_ISREG(part.status.st_mode):
-        raise OSError(errno.EINVAL, "Not a regular file", part.path)
+    require_regular(part.status, part.path)
     return _reopen(part, os.O_NOCTTY)
 
 

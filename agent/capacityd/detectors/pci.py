@@ -65,7 +65,7 @@ DETECTOR = DeviceDetector(
         "address": DeviceKey(
             Text(ignore_case=True, rejects=(NO_PCI_DOMAIN, LONG_PCI_DOMAIN)),
             read_name,
-            "the address, such as 0000:3b:00.0",
+            "the address, such as 0000:3b:00.0; may change if a device is added",
         ),
         "vf": DeviceKey(Flag(), _is_virtual, "whether the function is a virtual function"),
         "sriov_totalvfs": _vf_number("sriov_totalvfs", "number of supported virtual functions, 0 without SR-IOV"),

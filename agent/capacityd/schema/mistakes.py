@@ -62,6 +62,11 @@ NEGATION = Mistake(
     ),
 )
 """A "!" at the beginning. fnmatch supports "!" only in a class: [!ab]."""
+COMPARISON = Mistake(
+    "^[<>]=? *[0-9]",
+    lambda _: "is a comparison, but the value is a text; write a list of values, or a glob",
+)
+"""A comparison such as >=5. Only keys whose values are sizes, speeds, frequencies or numbers support comparisons."""
 BLANK_AT_END = Mistake(
     r"^\s|\s$",
     lambda text: f'begins or ends with a space, which no value does; write "{text.strip()}"',

@@ -20,7 +20,7 @@ from capacityd.schema.matchers import (
     check_glob,
     parse_network,
 )
-from capacityd.schema.mistakes import BLANK_AT_END, NEGATION, SEPARATED_BY_BAR, Mistake
+from capacityd.schema.mistakes import BLANK_AT_END, COMPARISON, NEGATION, SEPARATED_BY_BAR, Mistake
 from capacityd.schema.toml_values import describe_toml_value, parse_boolean, parse_texts
 from capacityd.schema.units import Dimension, is_amount, parse_amount
 
@@ -37,7 +37,7 @@ class Text:
 
     ignore_case: bool = False
     rejects: tuple[Mistake, ...] = ()
-    """Mistakes that parse() rejects, in addition to NEGATION, BLANK_AT_END and SEPARATED_BY_BAR."""
+    """Mistakes that parse() rejects, in addition to NEGATION, COMPARISON, BLANK_AT_END and SEPARATED_BY_BAR."""
 
     def parse(self, raw: object) -> tuple[Matcher, ...]:
         return tuple(self._matcher(text) for text in parse_texts(raw, "text"))
@@ -45,7 +45,7 @@ class Text:
     def _matcher(self, text: str) -> Matcher:
         """The matcher for a text. Raises ValueError."""
         check_glob(text)
-        for mistake in (NEGATION, BLANK_AT_END, *self.rejects, SEPARATED_BY_BAR):
+        for mistake in (NEGATION, COMPARISON, BLANK_AT_END, *self.rejects, SEPARATED_BY_BAR):
             if re.search(mistake.pattern, text):
                 raise ValueError(f'"{text}" {mistake.remedy(text)}')
         pattern = text.lower() if self.ignore_case else text

@@ -17,10 +17,10 @@ from capacityd.schema.value_types import Amount, Flag, HexId, Kind, Text
 TomlValue: TypeAlias = str | bool | None
 """A value in a table. None: there is no such value."""
 
-_ONLY_IN_BRACKETS = GLOB_CHARACTERS | {"|", ",", "\\", "^", "$", "+", "{"}
+_ONLY_IN_BRACKETS = GLOB_CHARACTERS | {"|", ",", "\\", "^", "$", "+", "{", "<", ">"}
 """Characters that some keys accept as plain text only in brackets, such as a[,]b. Outside of brackets, such a key
-rejects them, because the user may have meant a list of names (SEVERAL_NAMES in schema/mistakes.py) or a regular
-expression."""
+rejects them, because the user may have meant a list of names (SEVERAL_NAMES in schema/mistakes.py), a comparison or a
+regular expression."""
 
 
 def match_tests(tests: Sequence[KeyMatcher], device: FoundDevice) -> MatchResult:

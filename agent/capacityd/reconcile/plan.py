@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
 
 from capacityd.model.key import Key
 from capacityd.model.node import ConditionReason, NodeState
@@ -26,20 +25,21 @@ from capacityd.reconcile.proof import troubles_of
 _OVERWRITTEN = "another writer keeps changing what is published; another capacityd, on another machine, is one"
 """The text contains no numbers, because two agents would otherwise keep replacing each other's conditions."""
 
-Names: TypeAlias = Collection[str] | None
-"""What may be written, even if it was denied: texts of keys, THE_ANNOTATION or THE_CONDITION. None allows everything
-that is not denied."""
-
 
 def make_plan(
-    node: NodeState, device_plugins: Collection[str] | None, memory: Memory, inputs: Inputs, names: Names = None
+    node: NodeState,
+    device_plugins: Collection[str] | None,
+    memory: Memory,
+    inputs: Inputs,
+    only: Collection[str] | None = None,
 ) -> Plan:
     """Makes the plan.
 
     device_plugins: the names that device plugins have registered; None if their list is unreadable. memory: the memory
-    of this Node (Memory.of_node()). names: what may be written; None for everything that is not denied.
+    of this Node (Memory.of_node()). only: keys of Memory.denied, to write only what they stand for, even if it was
+    denied; None to write everything that is not denied.
     """
-    decisions = _decisions(node, device_plugins, memory, inputs, names)
+    decisions = _decisions(node, device_plugins, memory, inputs, only)
     changes = tuple(decision.change for decision in decisions)
     waits = [decision.wait for decision in decisions if decision.wait]
     if device_plugins is None and any(change.action is Action.REFUSE for change in changes):
@@ -54,8 +54,8 @@ def make_plan(
         retried=tuple(decision.entry.key for decision in decisions if decision.is_due),
     )
     known = [decision.trouble for decision in decisions if decision.trouble]
-    plan = _with_patch(plan, known, memory, inputs, names)
-    is_whole_plan = names is None  # the limit applies to a whole plan, because its parts count as one write
+    plan = _with_patch(plan, known, memory, inputs, only)
+    is_whole_plan = only is None  # the limit applies to the first patch of a pass, because all its patches count as one
     has_writes = plan.patch is not None or bool(plan.retried)
     is_limited = inputs.uptime < memory.limited_until
     if is_whole_plan and has_writes and is_limited:
@@ -65,7 +65,11 @@ def make_plan(
 
 
 def _decisions(
-    node: NodeState, device_plugins: Collection[str] | None, memory: Memory, inputs: Inputs, names: Names
+    node: NodeState,
+    device_plugins: Collection[str] | None,
+    memory: Memory,
+    inputs: Inputs,
+    only: Collection[str] | None,
 ) -> list[Decision]:
     """The decisions about all configured and published keys. Labels come last, because they follow their resources."""
     before = memory.published_on(node)
@@ -91,7 +95,7 @@ def _decisions(
             has_device_plugin=has_device_plugin(key),
             is_reconfigured=is_reconfigured,
         )
-        return _allowed(decide(entry, inputs), memory, inputs.uptime, names)
+        return _allowed(decide(entry, inputs), memory, inputs.uptime, only)
 
     keys = sorted({*inputs.configured_keys, *before})
     resources = [decision(key, inputs.readings.get(key.name)) for key in keys if not key.is_label]
@@ -117,16 +121,16 @@ def _label_reading(label: Key, published: Mapping[str, int | None], inputs: Inpu
     return Quantity(number)
 
 
-def _allowed(decision: Decision, memory: Memory, uptime: float, names: Names) -> Decision:
+def _allowed(decision: Decision, memory: Memory, uptime: float, only: Collection[str] | None) -> Decision:
     """The decision, with the action DENY if the change is denied, or HOLD if the change may not be written now."""
     key = decision.entry.key
     published = decision.entry.published
     trouble = decision.trouble or _denied_reduction(decision, memory)
     decision = replace(decision, trouble=trouble)
-    if names is not None and str(key) in names:
+    if only is not None and str(key) in only:
         return decision
     if not decision.action.writes:
-        if _contains(names, THE_ANNOTATION):
+        if only is None or THE_ANNOTATION in only:
             return decision
         return replace(decision, published=published)
     why_denied = _why_denied(decision, memory, uptime)
@@ -141,14 +145,9 @@ def _allowed(decision: Decision, memory: Memory, uptime: float, names: Names) ->
             trouble=trouble or Trouble(ConditionReason.DENIED, why_denied, key),
             is_due=is_due,
         )
-    if names is None:
+    if only is None:
         return decision
     return replace(decision, instead=Action.HOLD, published=published)
-
-
-def _contains(names: Names, name: str) -> bool:
-    """Whether the name may be written. None allows every name."""
-    return names is None or name in names
 
 
 def _denied_reduction(decision: Decision, memory: Memory) -> Trouble | None:
@@ -175,7 +174,9 @@ def _why_denied(decision: Decision, memory: Memory, uptime: float) -> str:
     return ""
 
 
-def _with_patch(plan: Plan, known: Sequence[Trouble], memory: Memory, inputs: Inputs, names: Names) -> Plan:
+def _with_patch(
+    plan: Plan, known: Sequence[Trouble], memory: Memory, inputs: Inputs, only: Collection[str] | None
+) -> Plan:
     """The plan with its patch, and with the troubles that remain after the patch.
 
     known: the troubles that the decisions report.
@@ -195,9 +196,9 @@ def _with_patch(plan: Plan, known: Sequence[Trouble], memory: Memory, inputs: In
     troubles = troubles_of(after, inputs, explained, delayed)
     plan = replace(plan, troubles=troubles)
     if plan.changes or node.conditions or inputs.configuration_errors:
-        if _contains(names, THE_ANNOTATION):
+        if only is None or THE_ANNOTATION in only:
             patch = with_hash(patch, node, memory, inputs)
-        if _contains(names, THE_CONDITION):
+        if only is None or THE_CONDITION in only:
             condition = condition_of(troubles, inputs.now)
             patch = with_condition(patch, node, condition, memory, inputs)
     if patch.is_empty:

@@ -105,21 +105,20 @@ class Pass:
 
         Makes a new plan if another writer changes the Node in between. Raises NodeError if the Node can't be read.
         """
-        writing = Writing(self.node, inputs)
-        state = self.node.read()
+        writing = Writing(self.node, inputs, self.node.read())
         for _ in range(MAX_CONFLICTS):
+            state = writing.state
             plugins = self.device_plugins()
             memory = memory.of_node(state, inputs.readings, inputs.uptime)
             plan = make_plan(state, plugins, memory, inputs)
             if not self.writes:
-                # The memory of what was written stays that of the last pass.
-                left = replace(self.memory, lower_since=memory.lower_since, unknown_since=memory.unknown_since)
-                return PassEnd(inputs, left, Outcome(plan, state))
-            writing.begin(plugins, state, memory)
+                # Nothing was written, so the memory changes only in what it keeps about the readings.
+                memory = replace(self.memory, lower_since=memory.lower_since, unknown_since=memory.unknown_since)
+                return PassEnd(inputs, memory, Outcome(plan, state))
             try:
-                plan = writing.write(plan)
+                plan = writing.write(plan, plugins, memory)
             except NodeConflict:
-                state, memory = writing.state, writing.memory
+                memory = writing.memory
                 continue
             except NodeUnreachable as e:  # it is not known whether the patch was stored
                 return PassEnd(inputs, Memory(), error=e)
@@ -144,7 +143,7 @@ class Pass:
     def _report(self, plan: Plan, writing: Writing) -> list[str]:
         """Creates the Events of a pass. Returns an error for each Event that could not be created."""
         is_news = writing.memory.condition_about != self.memory.condition_about
-        before = writing.state_before.condition if writing.state_before else None
+        before = writing.state_before.condition
         errors = []
         for event in events(plan, before, writing.state, is_news=is_news):
             try:

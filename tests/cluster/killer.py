@@ -21,7 +21,7 @@ def main(agent: str, folder: str, selection: str) -> None:
     from capacityd.model.messages import JobRequest
     from capacityd.model.options import Selection
     from capacityd.model.reasons import Job, PassReason
-    from capacityd.worker.main import work
+    from capacityd.worker.main import do_job
 
     selected = decode(Selection, parse(selection.encode()))
     pid = 0
@@ -33,7 +33,7 @@ def main(agent: str, folder: str, selection: str) -> None:
                 os.dup2(nowhere, 1)
                 os.dup2(nowhere, 2)
                 request = JobRequest(Job.RECONCILE, frozenset({PassReason.TIMER}))
-                os._exit(work(folder, selected, request))
+                os._exit(do_job(folder, selected, request))
             print("started", flush=True)
             continue
         if order == "kill":

@@ -11,9 +11,9 @@ from tests.support.forked import run_alone
 PROGRAM = """
 import json, select, subprocess, sys
 from capacityd.model.reasons import KernelEvents
-from capacityd.service.kernel_events import TABLES, NetlinkEvents, TableEvents
+from capacityd.service.kernel_events import PROC_FILES, NetlinkEvents, ProcFileEvents
 kind = KernelEvents(sys.argv[1])
-source = TableEvents(TABLES[kind]) if kind in TABLES else NetlinkEvents([kind])
+source = ProcFileEvents(PROC_FILES[kind]) if kind in PROC_FILES else NetlinkEvents([kind])
 poll = select.poll()
 poll.register(source.fileno(), select.POLLIN)
 received = []

@@ -21,8 +21,8 @@ def condition_of(troubles: Sequence[Trouble], now: float) -> Condition:
     return Condition("False", troubles[0].reason.value, _message(troubles), heartbeat=now)
 
 
-def about(troubles: Sequence[Trouble]) -> tuple[str, ...]:
-    """What a condition is about: its reason, and the keys that are in trouble."""
+def condition_subject(troubles: Sequence[Trouble]) -> tuple[str, ...]:
+    """The reason of a condition, and the keys that are in trouble. An Event reports when they change."""
     if not troubles:
         return (ConditionReason.PUBLISHED.value,)
     keys = [str(trouble.key) for trouble in troubles if trouble.key]
@@ -54,13 +54,13 @@ def _message(troubles: Sequence[Trouble]) -> str:
 
 def _text(group: Sequence[Trouble], shared_text: str) -> str:
     """The text of a group of troubles. shared_text: what is wrong, with "…" in place of the key's name."""
-    first = group[0]
-    text = first.text if len(group) == 1 else shared_text
+    example = group[0]
+    text = example.text if len(group) == 1 else shared_text
     shortened = _shortened(text, _MAX_TEXT)
-    if first.key is None:
+    if example.key is None:
         return shortened
     keys = ", ".join(str(trouble.key) for trouble in group)
-    return f"{first.problem}: {keys}: {shortened}"
+    return f"{example.problem}: {keys}: {shortened}"
 
 
 def _without_key(trouble: Trouble) -> str:

@@ -32,9 +32,8 @@ from capacityd.reconcile.inputs import Inputs
 
 
 def decide(entry: Entry, inputs: Inputs) -> Decision:
-    """Decides what happens to a key."""
     if entry.has_device_plugin:
-        return _of_device_plugin(entry)
+        return _leave_to_plugin(entry)
     if entry.published is None:
         return _claim(entry)
     if entry.has_device_plugin is None and _may_belong_to_plugin(entry):
@@ -48,11 +47,11 @@ def decide(entry: Entry, inputs: Inputs) -> Decision:
     return _remove(entry, inputs)
 
 
-def _of_device_plugin(entry: Entry) -> Decision:
+def _leave_to_plugin(entry: Entry) -> Decision:
     reason = "a device plugin has this name, so the kubelet writes the key; publish under another name"
     if isinstance(entry.reading, Quantity):
         return _refuse(entry, reason, desired=entry.reading.value)
-    trouble = _unknown(entry, entry.reading) if isinstance(entry.reading, Unknown) else None
+    trouble = _unknown_trouble(entry, entry.reading) if isinstance(entry.reading, Unknown) else None
     return Decision(entry, reason, leaves_stored=True, trouble=trouble)
 
 
@@ -60,7 +59,7 @@ def _claim(entry: Entry) -> Decision:
     """Decides about a key that is not published. The key is new, or the annotation and the memory were both lost."""
     if isinstance(entry.reading, Unknown):
         reason = f"unknown: {entry.reading.reason}"
-        return Decision(entry, reason, leaves_stored=True, trouble=_unknown(entry, entry.reading))
+        return Decision(entry, reason, leaves_stored=True, trouble=_unknown_trouble(entry, entry.reading))
     if not isinstance(entry.reading, Quantity):
         reason = entry.reading.reason if entry.reading else "not configured"
         return Decision(entry, reason, leaves_stored=True)
@@ -102,7 +101,7 @@ def _keep_published(entry: Entry, reading: Unknown) -> Decision:
         f"{effect}; unknown: {reading.reason}",
         desired=entry.published,
         published=entry.published,
-        trouble=_unknown(entry, reading),
+        trouble=_unknown_trouble(entry, reading),
     )
 
 
@@ -112,11 +111,11 @@ def _publish(entry: Entry, number: int, inputs: Inputs) -> Decision:
     # Only a number below both the published and the stored number is a reduction.
     if published is None or number >= min(published, entry.stored.largest):
         return decision
-    return _lower(decision, inputs)
+    return _delay_reduction(decision, inputs)
 
 
 def _keep_unconfigured(entry: Entry) -> Decision:
-    """Keeps a key that an incomplete or empty configuration does not name. A changed number is not restored."""
+    """Keeps a key that an incomplete or empty configuration does not name. Restores no number of the key."""
     reason = "kept, because nothing configures it, and the configuration is incomplete or empty"
     trouble = Trouble(ConditionReason.CONFIGURATION_REJECTED, reason, entry.key)
     return Decision(entry, reason, published=entry.published, leaves_stored=True, trouble=trouble)
@@ -134,10 +133,10 @@ def _remove(entry: Entry, inputs: Inputs) -> Decision:
     has_others_allocatable = entry.stored.allocatable not in (None, "0", str(entry.published))
     if entry.stored.capacity is None and not has_others_allocatable:
         return removal  # capacity is empty already, so the removal needs no delay
-    return _lower(removal, inputs)
+    return _delay_reduction(removal, inputs)
 
 
-def _lower(decision: Decision, inputs: Inputs) -> Decision:
+def _delay_reduction(decision: Decision, inputs: Inputs) -> Decision:
     """Delays a reduction for `lower_after`. Until then, the published number is kept or restored."""
     entry = decision.entry
     if entry.key.is_label:  # a lower label stops no pod
@@ -148,7 +147,7 @@ def _lower(decision: Decision, inputs: Inputs) -> Decision:
         return decision
     wait = Wait(until, WaitReason.LOWER_AFTER, entry.key)
     held = f"{decision.reason}; {wait.text(inputs.uptime)}"
-    if entry.reading is None:  # nothing configures the key, so no number is written
+    if entry.reading is None:  # nothing configures the key, so the stored number stays
         published = entry.stored.number if entry.was_changed else entry.published
         return Decision(entry, held, published=published, leaves_stored=True, wait=wait)
     if not entry.stored.equals(entry.published):
@@ -179,7 +178,7 @@ def _refuse(entry: Entry, reason: str, desired: int | None) -> Decision:
     return Decision(entry, reason, desired=desired, leaves_stored=True, trouble=trouble)
 
 
-def _unknown(entry: Entry, reading: Unknown) -> Trouble | None:
+def _unknown_trouble(entry: Entry, reading: Unknown) -> Trouble | None:
     """The trouble of an unknown reading; None for a label, because its resource has the same trouble."""
     if entry.key.is_label:
         return None

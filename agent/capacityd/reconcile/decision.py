@@ -21,7 +21,7 @@ class Entry:
     published: int | None
     """The published number; None if the key is not capacityd's."""
     annotated: int | None
-    """The number in the Node's annotation. The published number may differ, because it may come from the memory."""
+    """The number in the Node's annotation. The published number differs if the memory contains another number."""
     stored: Stored
     adopts: bool = False
     """Whether the configuration allows capacityd to take the key over from another writer."""
@@ -66,16 +66,15 @@ class Decision:
     trouble: Trouble | None = None
     wait: Wait | None = None
     """The delay of a reduction by `lower_after`; None for no delay."""
-    instead: Action | None = None
-    """DENY or HOLD if the change is not made; otherwise None."""
-    is_due: bool = False
-    """Whether the change was denied, and must now be tried again in a patch of its own."""
+    override: Action | None = None
+    """DENY or HOLD, in place of a change that this plan may not make; None without such a change."""
+    is_retried: bool = False
+    """Whether a denied change must now be tried again, in a patch of its own."""
 
     @property
     def action(self) -> Action:
-        """What the decision does to the Node."""
-        if self.instead is not None:
-            return self.instead
+        if self.override is not None:
+            return self.override
         if not self.leaves_stored and not self.entry.stored.equals(self.desired):
             return Action.REMOVE if self.desired is None else Action.SET
         if self.wait is not None:

@@ -17,7 +17,7 @@ from capacityd.model.node import ANNOTATION, NodeState, Patch
 from capacityd.model.plan import Plan
 from capacityd.model.published import published_in
 from capacityd.model.reading import Quantity, Reading, Unknown
-from capacityd.reconcile.condition import about
+from capacityd.reconcile.condition import condition_subject
 from capacityd.reconcile.denial import (
     THE_ANNOTATION,
     THE_CONDITION,
@@ -51,7 +51,7 @@ class Memory:
     uid: str = ""
     """The Node's uid; "" if the memory contains nothing about a Node."""
     published: Mapping[Key, int] = field(default_factory=dict)
-    left: str = ""
+    owned_digest: str = ""
     """The hash of what capacityd owned on the Node after the last pass; "" if no pass has read the Node."""
     lower_since: Mapping[Key, float] = field(default_factory=dict)
     """Key -> when the delay of its reduction began."""
@@ -59,29 +59,29 @@ class Memory:
     """Name of a resource -> when its reading became unknown."""
     writes: tuple[float, ...] = ()
     """The times of the last BURST passes that have written the Node."""
-    restored: tuple[float, ...] = ()
-    """The times of the last BURST passes that have found changes by other writers."""
+    overwritten_at: tuple[float, ...] = ()
+    """The times of the last BURST passes that have found a change by another writer."""
     denied: Mapping[str, Denial] = field(default_factory=dict)
     """Text of a key, THE_ANNOTATION or THE_CONDITION -> its denial."""
-    condition_about: tuple[str, ...] | None = None
-    """The reason and the keys of the last written condition (about()); None if no condition was written."""
-    settled: str = ""
+    condition_subject: tuple[str, ...] | None = None
+    """The reason and the keys of the last written condition (condition_subject()); None if no condition was written."""
+    settled_digest: str = ""
     """Inputs.digest of the last pass, if nothing was wrong, held back or denied at its end; otherwise ""."""
 
-    def of_node(self, node: NodeState, readings: Mapping[str, Reading], uptime: float) -> Memory:
-        """The memory after the Node was read. Another Node is forgotten. Changes by other writers are recorded."""
+    def with_node(self, node: NodeState, readings: Mapping[str, Reading], uptime: float) -> Memory:
+        """The memory after the Node was read. Forgets another Node, and records a change by another writer."""
         memory = self
         if self.uid != node.uid:
             memory = Memory(uid=node.uid, unknown_since=self.unknown_since)
         published = memory.published_on(node)
         lower = [key for key, number in published.items() if _asks_to_lower(key, readings, number)]
         memory = replace(memory, lower_since=_since(self.lower_since, lower, uptime))
-        if memory.left == "":  # no pass has read this Node
+        if memory.owned_digest == "":  # no pass has read this Node
             return memory
-        was_changed = memory.left != digest_of_ours(node, memory.published)
-        if was_changed and uptime not in memory.restored:  # a pass counts once
-            restored = (*memory.restored, uptime)
-            memory = replace(memory, restored=restored[-BURST:])
+        was_changed = memory.owned_digest != _owned_digest(node, memory.published)
+        if was_changed and uptime not in memory.overwritten_at:  # a pass counts once, even if it reads the Node again
+            overwritten_at = (*memory.overwritten_at, uptime)
+            memory = replace(memory, overwritten_at=overwritten_at[-BURST:])
         return memory
 
     def published_on(self, node: NodeState) -> dict[Key, int]:
@@ -93,7 +93,7 @@ class Memory:
         return {**published_in(node.annotation), **self.published}
 
     def without_limits(self, uptime: float) -> Memory:
-        """The memory after a reload, a start or new credentials. No earlier write or denial delays a write."""
+        """The memory after a reload, a start or new credentials: no earlier write or denial delays a write."""
         due = {name: replace(denial, retry_at=uptime) for name, denial in self.denied.items()}
         return replace(self, writes=(), denied=due)
 
@@ -126,11 +126,12 @@ class Memory:
         if len(self.writes) < BURST:
             return 0.0
         first, *_, last = self.writes
-        return last + MIN_INTERVAL if last - first < WINDOW else 0.0
+        is_written_often = last - first < WINDOW
+        return last + MIN_INTERVAL if is_written_often else 0.0
 
     def overwritten_until(self, uptime: float) -> float | None:
         """When the Node stops counting as overwritten by other writers; None if it does not count as overwritten."""
-        recent = [at for at in self.restored if uptime - at < WINDOW]
+        recent = [at for at in self.overwritten_at if uptime - at < WINDOW]
         if len(recent) < OVERWRITES:
             return None
         last = recent[-1]
@@ -141,7 +142,7 @@ class Memory:
     def after_plan(self, plan: Plan) -> Memory:
         """The memory after a plan that writes nothing, or that the limit of writes holds back."""
         published = self.published if plan.is_limited else plan.published
-        return replace(self, published=published, left=digest_of_ours(plan.node, published))
+        return replace(self, published=published, owned_digest=_owned_digest(plan.node, published))
 
     def after_pass(self, plan: Plan, uptime: float) -> Memory:
         """The memory after a pass that has carried out this plan.
@@ -151,9 +152,9 @@ class Memory:
         """
         if plan.is_limited:
             return self
-        waiting = {str(wait.key) for wait in plan.waits}
-        ended = [name for name, denial in self.denied.items() if not denial.is_paused(uptime) and name not in waiting]
-        return self.without_denials_of(ended)
+        was_due = {name for name in self.denied if not self.is_paused(name, uptime)}
+        held_back = {str(wait.key) for wait in plan.waits}
+        return self.without_denials_of(was_due - held_back)
 
     def after_write(self, plan: Plan, patch: Patch, node: NodeState, uptime: float) -> Memory:
         """The memory after a patch. node: the Node in the answer to the patch.
@@ -178,11 +179,11 @@ class Memory:
         memory = memory._with_annotation_checked(patch, expected, node, uptime)
         memory = memory._with_condition_checked(patch, expected, node, uptime)
         if patch.condition is not None:
-            memory = replace(memory, condition_about=about(plan.troubles))
+            memory = replace(memory, condition_subject=condition_subject(plan.troubles))
         return replace(
             memory,
             published=published,
-            left=digest_of_ours(node, published),
+            owned_digest=_owned_digest(node, published),
             lower_since={key: since for key, since in self.lower_since.items() if key not in accepted},
         )
 
@@ -210,8 +211,10 @@ class Memory:
 
     def without_denials_of(self, names: Iterable[str]) -> Memory:
         """The memory without these denials."""
-        ended = set(names)
-        return replace(self, denied={name: denial for name, denial in self.denied.items() if name not in ended})
+        denied = dict(self.denied)
+        for name in names:
+            denied.pop(name, None)
+        return replace(self, denied=denied)
 
     def with_denied(self, name: str, sent: str, text: str, uptime: float) -> Memory:
         """The memory after a denial.
@@ -222,7 +225,7 @@ class Memory:
         return replace(self, denied={**self.denied, name: denial})
 
 
-def digest_of_ours(node: NodeState, published: Collection[Key]) -> str:
+def _owned_digest(node: NodeState, published: Collection[Key]) -> str:
     """A hash of what capacityd owns on the Node: the published keys, the two annotations and the condition."""
     numbers = []
     for key in sorted(published):

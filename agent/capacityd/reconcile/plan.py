@@ -22,7 +22,7 @@ from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.patch import patch_of_numbers, with_condition, with_hash
 from capacityd.reconcile.proof import troubles_of
 
-_OVERWRITTEN = "another writer keeps changing what is published; another capacityd, on another machine, is one"
+_OVERWRITTEN = "another writer, such as capacityd on another machine, keeps changing what is published"
 """The text contains no numbers, because two agents would otherwise keep replacing each other's conditions."""
 
 
@@ -36,8 +36,8 @@ def make_plan(
     """Makes the plan.
 
     device_plugins: the names that device plugins have registered; None if their list is unreadable. memory: the memory
-    of this Node (Memory.of_node()). only: keys of Memory.denied, to write only what they stand for, even if it was
-    denied; None to write everything that is not denied.
+    of this Node (Memory.with_node()). only: the plan writes only what these keys of Memory.denied stand for, even if it
+    was denied; None: the plan writes everything that is not denied.
     """
     decisions = _decisions(node, device_plugins, memory, inputs, only)
     changes = tuple(decision.change for decision in decisions)
@@ -51,14 +51,14 @@ def make_plan(
         patch=None,
         published={change.key: change.published for change in changes if change.published is not None},
         waits=tuple(waits),
-        retried=tuple(decision.entry.key for decision in decisions if decision.is_due),
+        retried=tuple(decision.entry.key for decision in decisions if decision.is_retried),
     )
     known = [decision.trouble for decision in decisions if decision.trouble]
     plan = _with_patch(plan, known, memory, inputs, only)
-    is_whole_plan = only is None  # the limit applies to the first patch of a pass, because all its patches count as one
+    is_first_plan = only is None  # the limit holds back a whole pass, and none of its later patches
     has_writes = plan.patch is not None or bool(plan.retried)
     is_limited = inputs.uptime < memory.limited_until
-    if is_whole_plan and has_writes and is_limited:
+    if is_first_plan and has_writes and is_limited:
         limit = Wait(memory.limited_until, WaitReason.RATE_LIMIT)
         return _limited(plan, limit, inputs.uptime)
     return plan
@@ -72,7 +72,7 @@ def _decisions(
     only: Collection[str] | None,
 ) -> list[Decision]:
     """The decisions about all configured and published keys. Labels come last, because they follow their resources."""
-    before = memory.published_on(node)
+    published_before = memory.published_on(node)
     annotated = published_in(node.annotation)
     is_reconfigured = node.configuration not in (None, inputs.config.digest)
 
@@ -87,7 +87,7 @@ def _decisions(
         entry = Entry(
             key,
             reading,
-            published=before.get(key),
+            published=published_before.get(key),
             annotated=annotated.get(key),
             stored=node.stored(key),
             adopts=inputs.config.adopts(key.name),
@@ -97,10 +97,10 @@ def _decisions(
         )
         return _allowed(decide(entry, inputs), memory, inputs.uptime, only)
 
-    keys = sorted({*inputs.configured_keys, *before})
+    keys = sorted({*inputs.configured_keys, *published_before})
     resources = [decision(key, inputs.readings.get(key.name)) for key in keys if not key.is_label]
-    published = {resource.entry.key.name: resource.published for resource in resources}
-    labels = [decision(key, _label_reading(key, published, inputs)) for key in keys if key.is_label]
+    published_after = {resource.entry.key.name: resource.published for resource in resources}
+    labels = [decision(key, _label_reading(key, published_after, inputs)) for key in keys if key.is_label]
     return [*resources, *labels]
 
 
@@ -108,7 +108,7 @@ def _label_reading(label: Key, published: Mapping[str, int | None], inputs: Inpu
     """A label's reading: the number of its resource after this plan; None if nothing configures the label.
 
     An unknown resource has an unknown label, because an error in the configuration may hide whether the label is
-    configured. published: resource -> number; None if the resource is not published.
+    configured. published: resource -> number after this plan; None if the resource is not published.
     """
     reading = inputs.readings.get(label.name)
     if isinstance(reading, Unknown):
@@ -132,26 +132,26 @@ def _allowed(decision: Decision, memory: Memory, uptime: float, only: Collection
     if not decision.action.writes:
         if only is None or THE_ANNOTATION in only:
             return decision
-        return replace(decision, published=published)
+        return replace(decision, published=published)  # the annotation keeps its entry for this key
     why_denied = _why_denied(decision, memory, uptime)
     if why_denied:
         denial = memory.denied.get(str(key))
-        is_due = denial is not None and not denial.holds(sent_text(decision.change), uptime)
+        is_retried = denial is not None and not denial.holds(sent_text(decision.change), uptime)
         return replace(
             decision,
-            instead=Action.DENY,
+            override=Action.DENY,
             published=published,
             reason=why_denied,
             trouble=trouble or Trouble(ConditionReason.DENIED, why_denied, key),
-            is_due=is_due,
+            is_retried=is_retried,
         )
     if only is None:
         return decision
-    return replace(decision, instead=Action.HOLD, published=published)
+    return replace(decision, override=Action.HOLD, published=published)  # another plan of the pass may make the change
 
 
 def _denied_reduction(decision: Decision, memory: Memory) -> Trouble | None:
-    """The trouble of a delayed reduction that was denied before: a webhook stores a higher number instead."""
+    """The trouble of a delayed reduction that a webhook denied before, by storing a higher number."""
     key = decision.entry.key
     denial = memory.denied.get(str(key))
     if decision.wait is None or denial is None:
@@ -188,7 +188,8 @@ def _with_patch(
     denied = memory.denied.get(THE_ANNOTATION)
     if denied is not None and not is_annotated(node.annotation, plan.published):
         explained.append(Trouble(ConditionReason.DENIED, denied.text))
-        after = replace(after, annotation=annotation_text(plan.published))  # no further trouble reports the annotation
+        # troubles_of() must not report the annotation again, key by key.
+        after = replace(after, annotation=annotation_text(plan.published))
     if memory.overwritten_until(inputs.uptime) is not None:
         explained.append(Trouble(ConditionReason.OVERWRITTEN, _OVERWRITTEN))
     # The condition does not report its own denial: if the API server accepted this text, the text would be wrong.

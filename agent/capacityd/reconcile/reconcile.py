@@ -84,10 +84,10 @@ class Pass:
         if self.resets_limits:
             memory = memory.without_limits(inputs.uptime)
         if error is not None:
-            return PassEnd(inputs, replace(memory, settled=""), error=error)
-        if self.may_send_nothing and memory.settled == inputs.digest:
+            return PassEnd(inputs, replace(memory, settled_digest=""), error=error)
+        if self.may_send_nothing and memory.settled_digest == inputs.digest:
             return PassEnd(inputs, memory)
-        memory = replace(memory, settled="")
+        memory = replace(memory, settled_digest="")
         try:
             return self._reconcile(inputs, memory)
         except NodeError as e:  # the Node could not be read
@@ -109,7 +109,7 @@ class Pass:
         for _ in range(MAX_CONFLICTS):
             state = writing.state
             plugins = self.device_plugins()
-            memory = memory.of_node(state, inputs.readings, inputs.uptime)
+            memory = memory.with_node(state, inputs.readings, inputs.uptime)
             plan = make_plan(state, plugins, memory, inputs)
             if not self.writes:
                 # Nothing was written, so the memory changes only in what it keeps about the readings.
@@ -137,12 +137,12 @@ class Pass:
         memory = memory.after_pass(plan, inputs.uptime)
         outcome = Outcome(plan, writing.state, is_written=writing.has_written, warnings=tuple(warnings))
         is_unsettled = plan.troubles or plan.waits or memory.denied
-        settled = "" if is_unsettled else inputs.digest
-        return PassEnd(inputs, replace(memory, settled=settled), outcome)
+        settled_digest = "" if is_unsettled else inputs.digest
+        return PassEnd(inputs, replace(memory, settled_digest=settled_digest), outcome)
 
     def _report(self, plan: Plan, writing: Writing) -> list[str]:
         """Creates the Events of a pass. Returns an error for each Event that could not be created."""
-        is_news = writing.memory.condition_about != self.memory.condition_about
+        is_news = writing.memory.condition_subject != self.memory.condition_subject
         before = writing.state_before.condition
         errors = []
         for event in events(plan, before, writing.state, is_news=is_news):

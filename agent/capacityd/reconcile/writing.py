@@ -34,7 +34,6 @@ class Writing:
         self._written: dict[Key, Change] = {}  # the changes that were stored
         self._node = node
         self._inputs = inputs
-        self._uptime = inputs.uptime
 
     def write(self, plan: Plan, device_plugins: Collection[str] | None, memory: Memory) -> Plan:
         """Writes a plan for `state`. Returns the last plan of the pass, with all changes that the pass has written.
@@ -66,9 +65,9 @@ class Writing:
             plan = self._plan(last_names)
         return plan.with_written(self._written)
 
-    def _try_again(self, key: Key, due: Collection[Key]) -> None:
+    def _try_again(self, key: Key, retried: Collection[Key]) -> None:
         """Writes a denied change, and after a resource also its label, each in a patch of its own."""
-        if key.is_label and Key(key.name) in due:
+        if key.is_label and Key(key.name) in retried:
             return  # the label was written after its resource
         self._write_alone(str(key))
         if not key.is_label:
@@ -86,7 +85,7 @@ class Writing:
         plan = self._plan([name])
         rejection = self._send(plan)
         if rejection:
-            self.memory = self.memory.with_denied(name, _sent(plan, name), rejection, self._uptime)
+            self.memory = self.memory.with_denied(name, _sent(plan, name), rejection, self._inputs.uptime)
 
     def _send(self, plan: Plan) -> str:
         """Sends the plan's patch, if there is one. Returns why the API server rejects the patch; "" if it does not."""
@@ -104,7 +103,7 @@ class Writing:
                 raise
             return f"the API server reports a conflict, but nobody has changed the Node: {e.reason}"
         self.has_written = True
-        self.memory = self.memory.after_write(plan, plan.patch, stored, self._uptime)
+        self.memory = self.memory.after_write(plan, plan.patch, stored, self._inputs.uptime)
         for change in plan.written_changes:
             if str(change.key) not in self.memory.denied:
                 self._written[change.key] = change

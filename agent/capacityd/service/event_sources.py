@@ -16,10 +16,10 @@ from capacityd.linux.systemd import Priority, log
 from capacityd.model.messages import ServiceConfig
 from capacityd.model.reasons import PassReason
 from capacityd.service.file_events import FileEvents
-from capacityd.service.kernel_events import GROUPS, TABLES, NetlinkEvents, TableEvents
+from capacityd.service.kernel_events import GROUPS, PROC_FILES, NetlinkEvents, ProcFileEvents
 from capacityd.service.udev_events import UdevEvents
 
-Source: TypeAlias = UdevEvents | NetlinkEvents | TableEvents | FileEvents
+Source: TypeAlias = UdevEvents | NetlinkEvents | ProcFileEvents | FileEvents
 
 _NETWORK_LINKS = "net"
 """The udev subsystem whose events are about network links. Each pod causes some of these events."""
@@ -105,8 +105,8 @@ class EventSources:
         if network_kinds:
             yield partial(NetlinkEvents, network_kinds)
         for kind in config.kernel:
-            if kind in TABLES and os.path.exists(TABLES[kind]):
-                yield partial(TableEvents, TABLES[kind])
+            if kind in PROC_FILES and os.path.exists(PROC_FILES[kind]):
+                yield partial(ProcFileEvents, PROC_FILES[kind])
         yield partial(FileEvents, self._files())
 
     def filenos(self) -> Collection[int]:

@@ -20,7 +20,7 @@ from capacityd.linux.filesystem_types import may_hang
 from capacityd.linux.mountinfo import MOUNT_TABLE, mount_of
 from capacityd.linux.paths import is_inside, parents
 from capacityd.model.reasons import PassReason
-from capacityd.service.watch_points import watch_points
+from capacityd.service.watched_paths import watched_paths
 
 _READ_BYTES = 65536
 _EVENT = struct.Struct("iIII")  # inotify_event: watch descriptor, mask, cookie, length of the name
@@ -39,27 +39,28 @@ _IN_MASK_ADD = 0x20000000
 _FOLDER_MASK = (
     _IN_ATTRIB | _IN_CLOSE_WRITE | _IN_MOVE | _IN_CREATE | _IN_DELETE | _IN_DELETE_SELF | _IN_MOVE_SELF | _IN_ONLYDIR
 )
-_FILE_MASK = _IN_MODIFY | _IN_DONT_FOLLOW | _IN_MASK_ADD  # MASK_ADD keeps the mask of a folder that is watched already
+_FILE_MASK = _IN_MODIFY | _IN_DONT_FOLLOW | _IN_MASK_ADD
+"""IN_MASK_ADD adds this mask to the watch of a folder. Without IN_MASK_ADD, this mask would replace _FOLDER_MASK."""
 _NO_WATCH = -1
 
 
 @dataclass(frozen=True, slots=True)
-class _PointState:
-    """What compare() compares of a watched point. None stands for what does not exist, or must not be accessed."""
+class _PathState:
+    """What compare() compares of a watched path. None stands for what does not exist, or must not be accessed."""
 
     folder_id: tuple[int, int] | None
-    """Device and inode of the nearest existing folder above the point."""
-    point_id: tuple[int, int] | None
-    """Device and inode of the point."""
+    """Device and inode of the nearest existing folder above the path."""
+    path_id: tuple[int, int] | None
+    """Device and inode of the path."""
     changed_at: int | None
-    """When the point last changed (ctime), in nanoseconds."""
+    """When the path last changed (ctime), in nanoseconds."""
 
 
 class FileEvents:
     """Changes of files. A file is watched through the nearest existing folder above it.
 
     paths: path -> the reason for a pass when the file changes. The targets of links are also watched, up to the first
-    link that the service does not follow (watch_points.py).
+    link whose owner is not trusted (watched_paths.py).
 
     A change, such as a new folder or a link to another folder, may require other watches. These watches are set only
     when the next pass begins, so a file that changes all the time costs little.
@@ -74,8 +75,8 @@ class FileEvents:
         # Watch descriptor and name in the watched folder -> the paths that an event with this name may affect. The name
         # "" stands for the watched folder or file itself. Different paths of one inode have the same descriptor.
         self._watches: dict[tuple[int, str], set[str]] = {}
-        self._points: dict[str, list[str]] = {}  # path -> its links and its target, all of which are watched
-        self._states: dict[str, list[_PointState]] = {}  # path -> its points' states when its watches were set
+        self._watched: dict[str, list[str]] = {}  # path -> the links on the way and the target, which are all watched
+        self._states: dict[str, list[_PathState]] = {}  # path -> the states of these when the watches were set
         self._has_changed = False  # whether a path has changed since its watches were set
         try:
             self._watch()
@@ -100,20 +101,20 @@ class FileEvents:
         """Sets the watches that the paths need now. Removes other watches, because some folders change often."""
         watches: defaultdict[tuple[int, str], set[str]] = defaultdict(set)
         remote = _remote_mount_points()
-        self._points = {path: watch_points(path, remote) for path in self._paths}
-        self._states = {path: _states_of(points, remote) for path, points in self._points.items()}
+        self._watched = {path: watched_paths(path, remote) for path in self._paths}
+        self._states = {path: _states_of(watched, remote) for path, watched in self._watched.items()}
         self._has_changed = False
-        for path, points in self._points.items():
-            for point in points:
-                descriptor, name = self._watch_nearest_folder(point)
+        for path, watched in self._watched.items():
+            for link_or_target in watched:
+                descriptor, name = self._watch_nearest_folder(link_or_target)
                 watches[descriptor, name].add(path)
-                watches[descriptor, ""].add(path)
+                watches[descriptor, ""].add(path)  # the folder itself may be moved or removed
             # truncate(2) does not open the file, so the folder's watch reports no close. Only a watch on the file
             # itself reports the change (_IN_MODIFY).
-            target = points[-1]
-            if target in remote:
+            last = watched[-1]  # the target, an untrusted link, or a remote mount point
+            if last in remote:
                 continue
-            descriptor = self._add(target, _FILE_MASK)
+            descriptor = self._add(last, _FILE_MASK)
             if descriptor != _NO_WATCH:
                 watches[descriptor, ""].add(path)
         last_descriptors = {descriptor for descriptor, _name in self._watches}
@@ -163,7 +164,7 @@ class FileEvents:
         if self._has_changed:  # a pass is due already
             return set()
         remote = _remote_mount_points()
-        changed = [path for path, points in self._points.items() if _states_of(points, remote) != self._states[path]]
+        changed = [path for path, watched in self._watched.items() if _states_of(watched, remote) != self._states[path]]
         self._has_changed = bool(changed)
         return {self._paths[path] for path in changed}
 
@@ -184,14 +185,14 @@ class FileEvents:
         os.close(self._fd)
 
 
-def _states_of(points: Collection[str], remote: Collection[str]) -> list[_PointState]:
-    """Returns the current states of these points. remote: mount points to avoid."""
-    states: list[_PointState] = []
-    for point in points:
-        folder_status = _status_of_nearest_folder(point, remote)
-        status = _status(point, remote)
+def _states_of(paths: Collection[str], remote: Collection[str]) -> list[_PathState]:
+    """Returns the current states of these paths. remote: mount points to avoid."""
+    states: list[_PathState] = []
+    for path in paths:
+        folder_status = _status_of_nearest_folder(path, remote)
+        status = _status(path, remote)
         changed_at = status.st_ctime_ns if status else None
-        states.append(_PointState(_id(folder_status), _id(status), changed_at))
+        states.append(_PathState(_id(folder_status), _id(status), changed_at))
     return states
 
 

@@ -1,7 +1,7 @@
-"""Notices changes of the network with rtnetlink(7), and of mounts and swap areas by two tables in /proc.
+"""Notices changes of the network with rtnetlink(7), and of mounts and swap areas by polling two files in /proc.
 
-Each message is an event, and is not parsed. The tables are not read, because the kernel reports a change of a table as
-an exceptional condition of the table's file (proc_pid_mountinfo(5)).
+Each message of rtnetlink is an event, and is not parsed. The two files are not read, because the kernel reports a
+change as an exceptional condition of the file (EPOLLPRI; proc_pid_mountinfo(5)).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from collections.abc import Iterable
 from capacityd.linux.mountinfo import MOUNT_TABLE
 from capacityd.model.reasons import KernelEvents, PassReason
 
-_MAX_READS = 4096  # datagrams
+_MAX_DATAGRAMS = 4096
+"""The limit for one call, so that a flood of events does not stop the service. The next call removes the rest."""
 
 # Multicast groups, as bits.
 _LINKS = 0x1  # RTMGRP_LINK
@@ -32,8 +33,8 @@ GROUPS = {
 }
 """Kind of events -> the multicast groups to which the kernel sends their messages."""
 
-TABLES = {KernelEvents.MOUNTS: MOUNT_TABLE, KernelEvents.SWAPS: "/proc/swaps"}
-"""Kind of events -> the table's path. The table of swap areas is missing if the kernel was built without swap."""
+PROC_FILES = {KernelEvents.MOUNTS: MOUNT_TABLE, KernelEvents.SWAPS: "/proc/swaps"}
+"""Kind of events -> the file in /proc. The file of swap areas is missing if the kernel was built without swap."""
 
 
 class NetlinkEvents:
@@ -50,14 +51,14 @@ class NetlinkEvents:
 
     def drain(self) -> set[PassReason]:
         """Reads the queued events. Returns the reason for a pass if there was an event."""
-        return {PassReason.KERNEL} if read_all(self._socket) else set()
+        return {PassReason.KERNEL} if discard_datagrams(self._socket) else set()
 
     def close(self) -> None:
         self._socket.close()
 
 
-class TableEvents:
-    """Changes of the table at this path. Raises OSError."""
+class ProcFileEvents:
+    """Changes of the content of a file in /proc. Raises OSError."""
 
     def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -66,7 +67,7 @@ class TableEvents:
         except OSError:
             os.close(self._file)
             raise
-        # The file is always readable (EPOLLIN). EPOLLPRI means that the table has changed.
+        # EPOLLPRI means that the content has changed. EPOLLIN is always set, because the file is always readable.
         self._epoll.register(self._file, select.EPOLLPRI | select.EPOLLERR)
 
     def fileno(self) -> int:
@@ -75,7 +76,7 @@ class TableEvents:
     def drain(self) -> set[PassReason]:
         """Clears the event, and returns the reason for a pass. Call it only if poll() reports fileno() as readable.
 
-        poll() takes the event from the table's file, so this method can't check whether there was an event.
+        The caller's poll() has already cleared the file's EPOLLPRI, so this method can't check it again.
         """
         self._epoll.poll(0)
         return {PassReason.KERNEL}
@@ -97,12 +98,12 @@ def _listening_socket(groups: int) -> socket.socket:
     return listening
 
 
-def read_all(source: socket.socket) -> bool:
-    """Removes the queued datagrams from a netlink socket, at most _MAX_READS. Returns whether there were any.
+def discard_datagrams(source: socket.socket) -> bool:
+    """Removes the queued datagrams from a netlink socket, at most _MAX_DATAGRAMS. Returns whether there were any.
 
     An overflow of the queue counts as a datagram. Raises OSError.
     """
-    for count in range(_MAX_READS):
+    for count in range(_MAX_DATAGRAMS):
         try:
             source.recv(1, socket.MSG_DONTWAIT)  # drops all other bytes of the datagram
         except BlockingIOError:

@@ -17,7 +17,7 @@ from capacityd.model.reasons import Job, PassReason
 from capacityd.service.reports import Reports
 from capacityd.service.schedule import DEBOUNCE, Schedule
 from capacityd.service.service_lock import ServiceLock
-from capacityd.service.surroundings import REAL, Surroundings
+from capacityd.service.system import REAL_SYSTEM, System
 from capacityd.service.watcher_process import WatcherProcess
 from capacityd.service.worker_process import WorkerProcess
 
@@ -39,23 +39,23 @@ class Service:
         watcher_command: list[str],
         folder: str,
         lock: ServiceLock,
-        around: Surroundings = REAL,
+        system: System = REAL_SYSTEM,
     ) -> None:
-        self._around = around
+        self._system = system
         self._lock = lock
-        self._signals = around.open_signals()
+        self._signals = system.open_signals()
         self._config: ServiceConfig | None = None  # the active configuration; None until a check has sent one
-        self._watcher = WatcherProcess(watcher_command, around)
-        self._worker = WorkerProcess(worker_command, self._watcher, around)
+        self._watcher = WatcherProcess(watcher_command, system)
+        self._worker = WorkerProcess(worker_command, self._watcher, system)
         self._worker_timeout = WORKER_TIMEOUT_BASE
         self._reports = Reports(folder, self._worker, self._watcher)
-        self._sources = around.open_sources(self._reports.log_unavailable)
-        self._compare_at = around.monotonic() + COMPARE_PERIOD  # the time of the next search for changed files
-        self._check_at = around.monotonic()  # the time of the next check of the configuration
+        self._sources = system.open_sources(self._reports.log_unavailable)
+        self._compare_at = system.monotonic() + COMPARE_PERIOD  # the time of the next search for changed files
+        self._check_at = system.monotonic()  # the time of the next check of the configuration
         self._longest_wait = watchdog_timeout() / 2  # in seconds; sd_watchdog_enabled(3) recommends half of the timeout
         self._is_ready = False  # whether systemd was told that the service is ready
         self._memory = ""  # the text that the last pass has left for the next pass
-        self._schedule = Schedule(around.monotonic(), around.uniform)
+        self._schedule = Schedule(system.monotonic(), system.uniform)
 
     def run(self) -> int:
         """Runs until a signal ends it. Returns the exit status."""
@@ -66,20 +66,20 @@ class Service:
         return exit_status
 
     def turn(self) -> int | None:
-        """Waits once, and handles what has happened. Returns the exit status if the service must end."""
+        """Waits once, and handles what has happened. Returns the exit status; None if the service continues."""
         if not self._worker.is_busy:
             if not self._lock.is_held():  # only systemd can recreate the folder
                 message = f"{self._lock.path} is gone; the service exits so that systemd recreates it"
                 log(Priority.ERROR, message)
                 return 1
-            self._start_worker_if_due(self._around.monotonic())
+            self._start_worker_if_due(self._system.monotonic())
         ready = self._wait()
         sd_notify("WATCHDOG=1")
         signals = self._signals.drain()
         reasons = self._sources.drain(ready)
         self._read_watcher()
-        if self._compare_at <= self._around.monotonic():  # events may have been lost
-            self._compare_at = self._around.monotonic() + COMPARE_PERIOD
+        if self._compare_at <= self._system.monotonic():  # events may have been lost
+            self._compare_at = self._system.monotonic() + COMPARE_PERIOD
             reasons |= self._sources.compare()
         self._attend_worker()
         if signals & _STOP_SIGNALS:
@@ -87,7 +87,7 @@ class Service:
             self._watcher.stop()
             self._worker.kill()
             return 0
-        now = self._around.monotonic()
+        now = self._system.monotonic()
         if signal.SIGHUP in signals:
             self._check_at = now
         if PassReason.RESUME in reasons:
@@ -107,7 +107,7 @@ class Service:
             self._give_job(Job.RECONCILE, reasons)
         elif self._check_at <= now:
             self._check_at = math.inf
-            is_reload = self._is_ready
+            is_reload = self._is_ready  # before READY=1, this is a check at the start
             if is_reload:
                 microseconds = time.monotonic_ns() // 1000
                 sd_notify(f"RELOADING=1\nMONOTONIC_USEC={microseconds}")
@@ -137,8 +137,8 @@ class Service:
         until = min(self._worker.deadline, self._watcher.silent_at, self._compare_at)
         if not self._worker.is_busy:
             until = min(until, self._check_at, self._pass_at())
-        seconds_left = max(0.0, until - self._around.monotonic())
-        return self._around.wait(poll, min(seconds_left, self._longest_wait))
+        seconds_left = max(0.0, until - self._system.monotonic())
+        return self._system.wait(poll, min(seconds_left, self._longest_wait))
 
     def _pass_at(self) -> float:
         """When the next pass starts, unless an event comes first. No pass starts without a configuration."""
@@ -157,7 +157,7 @@ class Service:
         if self._watcher.watched_since is not None:
             self._schedule.watch_begins()
         elif failure:
-            self._schedule.watch_fails(self._around.monotonic(), look_now=failure.look_now)
+            self._schedule.watch_fails(self._system.monotonic(), look_now=failure.look_now)
             if not self._watcher.is_running:
                 self._reports.log_watcher_end(failure.reason)
 
@@ -182,12 +182,12 @@ class Service:
         if job is Job.CHECK:
             self._on_check_result(self._worker.check_result or CheckResult(error=how_it_ended))
             return
-        # A lost pass leaves no memory: it may have written something that the last memory does not mention.
-        lost = PassResult(error=f"the reconcile worker {how_it_ended}; retrying")
-        self._on_pass_result(self._worker.pass_result or lost)
+        # Without a result, the memory becomes empty: the pass may have written what the last memory does not mention.
+        no_result = PassResult(error=f"the reconcile worker {how_it_ended}; retrying")
+        self._on_pass_result(self._worker.pass_result or no_result)
 
     def _on_pass_result(self, result: PassResult) -> None:
-        now = self._around.monotonic()
+        now = self._system.monotonic()
         self._memory = result.memory
         self._schedule.end_pass(result, now)
         self._watcher.comparison.end_pass(result.node)
@@ -204,7 +204,7 @@ class Service:
 
     def _on_check_result(self, result: CheckResult) -> None:
         """Applies the check's configuration. If the check has sent none, the previous configuration stays active."""
-        now = self._around.monotonic()
+        now = self._system.monotonic()
         error = f"the configuration check failed and is retried: {result.error}" if result.error else ""
         self._reports.log_error(Job.CHECK, error)
         if error:
@@ -230,10 +230,10 @@ class Service:
 
     def _write_status_file(self) -> None:
         """Writes service.json, for `capacityd status`."""
-        until_pass = max(0.0, self._schedule.wakes_at() - self._around.monotonic())
-        is_running = self._worker.is_busy or until_pass <= DEBOUNCE
+        next_pass_in = max(0.0, self._schedule.wakes_at() - self._system.monotonic())
+        is_running = self._worker.is_busy or next_pass_in <= DEBOUNCE
         self._reports.write_status_file(
-            next_pass_in=0.0 if is_running else until_pass,
+            next_pass_in=0.0 if is_running else next_pass_in,
             overdue_after=self._worker_timeout + COMPARE_PERIOD,
             running=is_running,
         )

@@ -15,7 +15,7 @@ from typing import Any
 import pyudev
 
 from capacityd.model.reasons import PassReason
-from capacityd.service.kernel_events import read_all
+from capacityd.service.kernel_events import discard_datagrams
 
 UDEV = "/run/udev/control"
 """A socket that exists while udev runs."""
@@ -38,7 +38,7 @@ class UdevEvents:
 
     def drain(self) -> set[PassReason]:
         """Reads the queued events. Returns the reason for a pass if there was an event."""
-        return {self._reason} if read_all(self._socket) else set()
+        return {self._reason} if discard_datagrams(self._socket) else set()
 
     def close(self) -> None:
         self._socket.close()

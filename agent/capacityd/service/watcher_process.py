@@ -11,7 +11,7 @@ from contextlib import suppress
 from capacityd.model.messages import NodeSeen, NotWatched, WatcherMessage
 from capacityd.service.child_process import ChildProcess, decoded
 from capacityd.service.node_comparison import NodeComparison
-from capacityd.service.surroundings import REAL, Surroundings
+from capacityd.service.system import REAL_SYSTEM, System
 
 SILENCE = 65.0
 """If the watcher writes no line for this number of seconds, the service ends the watcher. An API server sends a
@@ -22,8 +22,8 @@ hangs, the connection is dead, or a proxy holds back the responses."""
 class WatcherProcess:
     """The watcher process, which may not be running, and its last report. command: the command that starts it."""
 
-    def __init__(self, command: list[str], around: Surroundings = REAL) -> None:
-        self._around = around
+    def __init__(self, command: list[str], system: System = REAL_SYSTEM) -> None:
+        self._system = system
         self._command = command
         self._process: ChildProcess | None = None
         # The hash of the running watcher's target. The target itself is not kept, because it may contain credentials.
@@ -65,13 +65,13 @@ class WatcherProcess:
                 return None
             self.stop()
         try:
-            self._process = self._around.start_child(self._command)
+            self._process = self._system.start_child(self._command)
         except OSError as e:  # out of memory, processes or file descriptors
             failure = NotWatched(f"the watcher could not be started: {e.strerror}")
             self._set_not_watched(failure.reason)
             return failure
         self._target_hash = hash(target)
-        self._heard_at = self._around.monotonic()
+        self._heard_at = self._system.monotonic()
         self._process.send(target.encode())
         return None
 
@@ -83,7 +83,7 @@ class WatcherProcess:
         failure: NotWatched | None = None
         lines = self._process.read_lines()
         if lines:
-            self._heard_at = self._around.monotonic()
+            self._heard_at = self._system.monotonic()
         for message in decoded(lines, WatcherMessage):
             if isinstance(message, NodeSeen):
                 self._set_watched(message.fingerprint)
@@ -92,7 +92,7 @@ class WatcherProcess:
                 self._set_not_watched(message.reason)
         if self._process.has_ended:
             return self._end_unexpectedly("the watcher has ended unexpectedly")
-        if self.silent_at <= self._around.monotonic():
+        if self.silent_at <= self._system.monotonic():
             return self._end_unexpectedly(f"the watcher has received nothing for {SILENCE:g} s")
         return failure
 

@@ -13,7 +13,7 @@ from capacityd.model.codec import encode
 from capacityd.model.messages import EARLY, NO_METRICS, CheckResult, JobRequest, Message, PassResult, Probed
 from capacityd.model.reasons import Activity, Job
 from capacityd.service.child_process import ChildProcess, decoded
-from capacityd.service.surroundings import REAL, Surroundings
+from capacityd.service.system import REAL_SYSTEM, System
 from capacityd.service.watcher_process import WatcherProcess
 
 MAX_WAIT = 10.0  # seconds for which a worker waits for a job
@@ -29,14 +29,14 @@ class WorkerProcess:
     command: the command that starts a worker. watcher: the only child of the service that outlives a worker.
     """
 
-    def __init__(self, command: list[str], watcher: WatcherProcess, around: Surroundings = REAL) -> None:
+    def __init__(self, command: list[str], watcher: WatcherProcess, system: System = REAL_SYSTEM) -> None:
         self._command = command
         self._watcher = watcher
-        self._around = around
+        self._system = system
         self._process: ChildProcess | None = None
         self._may_start_early = True
         self.deadline = math.inf
-        """When attend() ends the worker; infinity if the worker is not running."""
+        """When attend() ends the worker, because it has worked or waited too long; infinity without a worker."""
         self.job: Job | None = None
         """The current or the last job; None: the worker waits for a job."""
         self.began = 0.0
@@ -61,8 +61,8 @@ class WorkerProcess:
         if self._process is None and self._may_start_early:
             self._may_start_early = False
             with suppress(OSError):
-                self._process = self._around.start_child([*self._command, EARLY])
-                self._await_job()
+                self._process = self._system.start_child([*self._command, EARLY])
+                self._begin_to_wait()
 
     def give(self, request: JobRequest, timeout: float) -> None:
         """Gives the job to the waiting worker, or to a new one. Raises OSError if the new worker can't be started.
@@ -72,13 +72,13 @@ class WorkerProcess:
         self.attend()  # the worker may have ended while it waited
         self._may_start_early = True
         self.job = request.job
-        self.began = self._around.monotonic()
+        self.began = self._system.monotonic()
         self.probed = False
         self.check_result = None
         self.pass_result = None
         self.metrics = NO_METRICS
         if self._process is None:
-            self._process = self._around.start_child(self._command)
+            self._process = self._system.start_child(self._command)
         self.deadline = self.began + timeout
         self._process.send(json.dumps(encode(request)).encode())
 
@@ -89,12 +89,12 @@ class WorkerProcess:
         """
         if self.job is not Job.CHECK or self.check_result is None or self.check_result.error:
             return None
-        self._await_job()
+        self._begin_to_wait()
         return self.check_result
 
-    def _await_job(self) -> None:
+    def _begin_to_wait(self) -> None:
         self.job = None
-        self.deadline = self._around.monotonic() + MAX_WAIT
+        self.deadline = self._system.monotonic() + MAX_WAIT
 
     def register(self, poll: select.poll) -> None:
         """Lets poll() return when the worker has sent a message."""
@@ -111,7 +111,7 @@ class WorkerProcess:
         return Activity.NODE if self.probed else Activity.PROBE
 
     def attend(self) -> str | None:
-        """Reads the worker's messages. Ends the worker if its deadline has passed, or if it has waited too long.
+        """Reads the worker's messages. Ends the worker if its deadline has passed.
 
         Returns how the worker has ended, for an error message; None if it still runs, or did not run.
         """
@@ -125,7 +125,7 @@ class WorkerProcess:
             statuses = self.kill()  # also kills the processes that the worker has started
             status = statuses.get(process.pid, 0)  # 0 if the worker did not end in time
             return _how_it_ended(status)
-        if self.deadline <= self._around.monotonic():
+        if self.deadline <= self._system.monotonic():
             timeout = self.deadline - self.began
             self.kill()
             return f"exceeded its timeout of {timeout:.0f} s"
@@ -150,8 +150,8 @@ class WorkerProcess:
             self._process.kill()
             self._process = None
             self.deadline = math.inf
-        kill_deadline = self._around.monotonic() + _KILL_TIMEOUT
-        return self._around.kill_children(kill_deadline, self._watcher.pids)
+        kill_deadline = self._system.monotonic() + _KILL_TIMEOUT
+        return self._system.kill_children(kill_deadline, self._watcher.pids)
 
 
 def _how_it_ended(status: int) -> str:

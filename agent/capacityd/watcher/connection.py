@@ -14,8 +14,8 @@ from capacityd.model.cluster_access import ClusterAccess
 from capacityd.model.pace import retry_after_in
 
 _TIMEOUT = 10.0
-"""Seconds for connecting to one of the server's addresses, of which some may be dead, and for each read of the TLS
-handshake and of the response's header."""
+"""Seconds for connecting to each of the server's addresses, because some addresses may be dead. Also seconds for each
+read of the TLS handshake and of the response's header."""
 _PIECE_BYTES = 65536
 _MAX_LINE_MIB = 4
 """The limit for an event. etcd stores Nodes of up to 1.5 MiB, in an encoding that is shorter than JSON."""

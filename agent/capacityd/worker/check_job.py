@@ -33,7 +33,7 @@ def check(folder: str, selection: Selection, reasons: Collection[PassReason]) ->
 
     folder: the runtime directory. reasons: why the job is due. PassReason.CONFIG means a reload.
     """
-    path = os.path.abspath(selection.config) if selection.config else None  # None selects the usual places
+    path = os.path.abspath(selection.config) if selection.config else None  # None stands for the usual places
     files = ConfigFiles(path, stamps_of(path))  # before load(), so that a change during load() is noticed
     loaded = load(selection.config)
     errors = tuple(problem.public() for problem in loaded.problems)  # without quotes from private files
@@ -53,7 +53,7 @@ def check(folder: str, selection: Selection, reasons: Collection[PassReason]) ->
         used = previous.config if previous else active  # workers still read the previous configuration
         send_message(replace(result, config=service_config(used, selection), error=str(e)))
         return 1
-    journal.send(_entries(loaded, previous))
+    journal.log_entries(_entries(loaded, previous))
     send_message(result)
     return 0
 
@@ -90,7 +90,7 @@ def service_config(config: Config, selection: Selection) -> ServiceConfig:
         detector = load_detector(resource.detector)
         if isinstance(detector, DeviceDetector):
             subsystems.update(detector.udev_subsystems)
-            if detector.find_in:
+            if detector.find_in:  # the detector udev, whose tables name the subsystems
                 subsystems.update(resource.texts_for(SUBSYSTEM))
             kernel |= detector.kernel_events
             if resource.has_test("system"):

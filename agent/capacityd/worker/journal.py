@@ -119,13 +119,13 @@ def _new_holds(end: PassEnd, status: PassStatus, last: PassStatus) -> Iterator[J
         yield JournalEntry(None, Priority.NOTICE, message, fields)
 
 
-def send_to_journal(entries: Iterable[JournalEntry]) -> None:
+def log_to_journal(entries: Iterable[JournalEntry]) -> None:
     """Writes a command's entries to the journal, if there is a journal. Prints nothing."""
     for entry in entries:
         systemd.log_to_journal(entry.priority, entry.message, entry.kind, entry.fields)
 
 
-def send(entries: Iterable[JournalEntry]) -> None:
+def log_entries(entries: Iterable[JournalEntry]) -> None:
     """Writes the entries to the journal or, if standard error is not the journal, to standard error."""
     for entry in entries:
         systemd.log_entry(entry.priority, entry.message, entry.kind, entry.fields)

@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> None:
     status = 0
     for line in sys.stdin.buffer:  # the input ends when the service ends or no longer needs this worker
         request = decode(JobRequest, parse(line))
-        status = work(folder, selection, request)
+        status = do_job(folder, selection, request)
         if status or request.job is Job.RECONCILE:
             break
     _exit(status)
@@ -43,17 +43,17 @@ def _prepare() -> None:
 
 
 def _exit(status: int) -> NoReturn:
-    """Ends the process at once, without the interpreter's finalization, which takes longer than a small pass."""
+    """Ends the process without the interpreter's finalization, which may take longer than the pass itself."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):
             stream.flush()
     os._exit(status)
 
 
-def work(folder: str, selection: Selection, request: JobRequest) -> int:
+def do_job(folder: str, selection: Selection, request: JobRequest) -> int:
     """Does the job and returns the exit status. Sends errors to the service. folder: the runtime directory."""
     try:
-        return _do(folder, selection, request)
+        return _dispatch(folder, selection, request)
     except CapacitydError as e:
         error = e
     except Exception as e:  # noqa: BLE001  # a library that cannot be imported, or a defect
@@ -71,7 +71,7 @@ def work(folder: str, selection: Selection, request: JobRequest) -> int:
     return error.exit_status
 
 
-def _do(folder: str, selection: Selection, request: JobRequest) -> int:
+def _dispatch(folder: str, selection: Selection, request: JobRequest) -> int:
     # A module may be missing during a system upgrade. Then an import here fails only the job, not the worker.
     from capacityd.linux.stderr import use_nonblocking_stderr
 

@@ -37,7 +37,7 @@ _STARTS_ANEW = frozenset({PassReason.CONFIG, PassReason.START})
 """Reasons for a pass that ignores earlier writes and denials, and identifies the Node anew: a person has asked for the
 pass, or credentials are new."""
 
-_ONLY_READS = frozenset({PassReason.DEVICES, PassReason.FILE, PassReason.KERNEL})
+_CHANGE_ONLY_READINGS = frozenset({PassReason.DEVICES, PassReason.FILE, PassReason.KERNEL})
 """Reasons after which only readings can have changed. A pass with only these reasons sends nothing if no reading has
 changed and the Node is watched."""
 
@@ -69,7 +69,7 @@ class PassJob:
             self._start_later(start_in)
             return
         starts_anew = bool(reasons & _STARTS_ANEW)
-        only_reads = reasons <= _ONLY_READS
+        only_readings_may_differ = reasons.issubset(_CHANGE_ONLY_READINGS)
         cache = CredentialsCache(None if starts_anew else self._last.identity)
         end = Pass(
             self.open_node(cache),
@@ -78,7 +78,7 @@ class PassJob:
             device_plugins=self.device_plugins,
             memory=self._last.reconcile,
             writes=not settings.observe,
-            may_send_nothing=self._request.node_unchanged and only_reads,
+            may_send_nothing=self._request.node_unchanged and only_readings_may_differ,
             resets_limits=starts_anew,
         ).run()
         self._finish(end, cache)
@@ -213,7 +213,7 @@ class PassJob:
 
     def log(self, entries: Iterable[journal.JournalEntry]) -> None:
         """Writes entries to the journal."""
-        journal.send(entries)
+        journal.log_entries(entries)
 
 
 def _denied_condition(memory: Memory) -> Iterator[Trouble]:

@@ -94,7 +94,7 @@ def why_unwritable(folder: str) -> str:
     return os.strerror(code) if code else ""
 
 
-def running(folder: str) -> ServiceStatus | None:
+def running_service(folder: str) -> ServiceStatus | None:
     """The status of the running service, or NO_STATUS before its first status; None if the service is not running.
 
     The service is running if the kernel's list of locks (proc_locks(5)) contains its lock. Only root may open the lock

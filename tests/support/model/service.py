@@ -13,7 +13,7 @@ from capacityd.service.child_process import ChildProcess
 from capacityd.service.event_sources import EventSources, Signals
 from capacityd.service.loop import Service
 from capacityd.service.service_lock import ServiceLock
-from capacityd.service.surroundings import Surroundings
+from capacityd.service.system import System
 from tests.support.judge.surroundings import Writer
 from tests.support.model import worker
 from tests.support.model.children import ModelChild, ModelWatcher, ModelWorker
@@ -124,7 +124,7 @@ class ModelService:
         self.sources, self._signals = ModelSources(), ModelSignals()
         self._wakes_at = 0.0
         self._is_due = True
-        around = Surroundings(
+        system = System(
             monotonic=lambda: self._monotonic,
             uniform=self._random.uniform,
             wait=self._wait,
@@ -134,7 +134,7 @@ class ModelService:
             open_signals=lambda: self._signals,
         )
         folder = str(self.machine.run_folder)
-        self._service = Service(["worker"], ["watcher"], folder, _Lock(folder), around)
+        self._service = Service(["worker"], ["watcher"], folder, _Lock(folder), system)
 
     def stop(self) -> None:
         """The service and its children end."""
@@ -170,7 +170,7 @@ class ModelService:
             assert status is None, "the service has ended"
         raise AssertionError("the service does not wait")
 
-    # The service's surroundings
+    # The system that the service uses
 
     @property
     def _monotonic(self) -> float:

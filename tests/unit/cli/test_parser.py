@@ -148,7 +148,7 @@ def test_a_runtime_directory_that_cannot_be_written_is_named_with_the_reason(mon
 
 @pytest.mark.parametrize(("command", "harmless"), [("apply", "plan"), ("withdraw", "withdraw --dry-run")])
 def test_while_the_service_runs_a_command_writes_nothing(node_file: Path, command: str, harmless: str) -> None:
-    running = mock.patch("capacityd.worker.runtime_files.running", return_value=mock.Mock(pid=1))
+    running = mock.patch("capacityd.worker.runtime_files.running_service", return_value=mock.Mock(pid=1))
     cluster = mock.patch("capacityd.cli.commands.publish.node_of", return_value=FileNode(str(node_file)))
     with running, cluster:
         status, _, err = executed(run, command, f"--config={TOUR}")

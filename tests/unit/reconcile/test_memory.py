@@ -34,4 +34,4 @@ def test_after_six_writes_within_six_minutes_the_next_waits_a_minute(writes: tup
 def test_three_changes_by_others_within_six_minutes_count_for_90_seconds(
     restored: tuple[float, ...], uptime: float, until: float | None
 ) -> None:
-    assert Memory(restored=restored).overwritten_until(uptime) == until
+    assert Memory(overwritten_at=restored).overwritten_until(uptime) == until

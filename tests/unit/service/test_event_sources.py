@@ -26,7 +26,7 @@ from capacityd.model.reasons import KernelEvents, PassReason
 from capacityd.service import event_sources, udev_events
 from capacityd.service.event_sources import EventSources, Signals
 from capacityd.service.file_events import FileEvents
-from capacityd.service.kernel_events import TABLES
+from capacityd.service.kernel_events import PROC_FILES
 from capacityd.service.udev_events import UdevEvents
 from tests import ROOT
 from tests.cluster.netlink import UdevSender
@@ -176,7 +176,7 @@ def test_a_kernel_without_swap_lacks_no_event_source(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, exists: bool
 ) -> None:
     if not exists:
-        monkeypatch.setitem(TABLES, KernelEvents.SWAPS, str(tmp_path / "swaps"))
+        monkeypatch.setitem(PROC_FILES, KernelEvents.SWAPS, str(tmp_path / "swaps"))
     errors: list[Collection[str]] = []
     sources = EventSources(errors.append)
     files_only = len(sources.filenos())

@@ -296,7 +296,7 @@ def test_a_path_is_looked_at_only_before_a_pass_and_only_after_its_own_event(
         looks.append(path)
         return [path]
 
-    monkeypatch.setattr("capacityd.service.file_events.watch_points", look)
+    monkeypatch.setattr("capacityd.service.file_events.watched_paths", look)
     write(tmp_path / "other")
     assert heard(source) == set()
     for _ in range(5):

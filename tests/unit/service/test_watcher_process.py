@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from capacityd.model.messages import NotWatched
-from capacityd.service.surroundings import REAL
+from capacityd.service.system import REAL_SYSTEM
 from capacityd.service.watcher_process import SILENCE, WatcherProcess
 from tests.support.forked import forked
 
@@ -59,7 +59,7 @@ def test_a_watcher_that_is_silent_is_ended(script: str) -> None:
     now = [0.0]
 
     def learned() -> tuple[str, list[int]]:
-        watcher = WatcherProcess(["/bin/sh", "-c", script], replace(REAL, monotonic=lambda: now[0]))
+        watcher = WatcherProcess(["/bin/sh", "-c", script], replace(REAL_SYSTEM, monotonic=lambda: now[0]))
         watcher.watch("{}")
         now[0] = 9.0
         wait(watcher)

@@ -52,7 +52,7 @@ class Worker:
         patches.setattr(f"{_STATUS}time", clock)
         patches.setattr(f"{_STATUS}uptime", lambda: self.uptime)
         # `status` shows the waits of a running service. The next pass is due now, so that no wait becomes longer.
-        patches.setattr(f"{_STATUS}runtime_files.running", lambda _: self._service())
+        patches.setattr(f"{_STATUS}runtime_files.running_service", lambda _: self._service())
 
     def _service(self) -> ServiceStatus:
         now = EPOCH + self.uptime

@@ -73,7 +73,7 @@ def test_a_reload_logs_the_hash_before_and_after(tmp_path: Path, monkeypatch: py
     make_reachable(tmp_path)
     path = tmp_path / "capacityd.toml"
     logged: list[journal.JournalEntry] = []
-    monkeypatch.setattr(journal, "send", logged.extend)
+    monkeypatch.setattr(journal, "log_entries", logged.extend)
     hashes = []
     for number, reason in ((3, PassReason.START), (3, PassReason.CONFIG), (4, PassReason.CONFIG)):
         path.write_text(f'[resources."example.com/x"]\nstatic = {{ quantity = {number} }}\n')

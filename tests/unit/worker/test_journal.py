@@ -144,7 +144,7 @@ def test_without_a_journal_entries_go_to_standard_error(
 ) -> None:
     """An inherited JOURNAL_STREAM does not mean that standard error is connected to the journal."""
     monkeypatch.setenv("JOURNAL_STREAM", "8:12345678")
-    journal.send([journal.JournalEntry(EntryKind.CHANGED, Priority.NOTICE, "a: 3 → 4", {"RESOURCE": "a"})])
+    journal.log_entries([journal.JournalEntry(EntryKind.CHANGED, Priority.NOTICE, "a: 3 → 4", {"RESOURCE": "a"})])
     assert capfd.readouterr().err == "capacityd: a: 3 → 4\n"
 
 

@@ -27,7 +27,7 @@ from capacityd.__main__ import main
 from capacityd.model.messages import JobRequest
 from capacityd.model.options import Selection
 from capacityd.model.reasons import Job, PassReason
-from capacityd.worker.main import work
+from capacityd.worker.main import do_job
 from tests.support.machines import bare, files, merge, usb_device
 from tests.support.nodes import node
 from tests.support.server import Request, Script, answer, review, serve
@@ -174,8 +174,8 @@ def test_an_unexpected_exception_is_printed_without_its_text(
     def fail(*_: object) -> int:
         raise ValueError(MARKER)
 
-    monkeypatch.setattr("capacityd.worker.main._do", fail)
-    assert work("", Selection(), JobRequest(Job.RECONCILE)) == 1
+    monkeypatch.setattr("capacityd.worker.main._dispatch", fail)
+    assert do_job("", Selection(), JobRequest(Job.RECONCILE)) == 1
     errors = capsys.readouterr().err
     assert "in fail" in errors
     assert errors.endswith("ValueError\n")
@@ -228,7 +228,7 @@ def outputs(folder: Path, case: Case) -> str:
             selection = replace(selection, machine=machine, node_file=node_file)
         environment = {**os.environ, "RUNTIME_DIRECTORY": str(run)}
         jobs = (JobRequest(Job.CHECK), JobRequest(Job.RECONCILE, frozenset({PassReason.START})))
-        said = [output(partial(work, str(run), selection, job), environment) for job in jobs]
+        said = [output(partial(do_job, str(run), selection, job), environment) for job in jobs]
         commands = [["status"], ["status", "--json"]]
         if case.mode == 0o644:  # these commands quote the configuration, which only its readers can pass to them
             config, machine = f"--config={selection.config}", f"--machine={selection.machine}"

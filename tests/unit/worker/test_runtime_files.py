@@ -33,14 +33,14 @@ A, B = "example.com/a", "example.com/b"
 MEMORY = Memory(
     uid="11111111",
     published={Key(A): 4, Key(A).label: 4},
-    left="0a1b",
+    owned_digest="0a1b",
     lower_since={Key(A): 5.0},
     unknown_since={B: 6.0},
     writes=(1.0, 2.0),
-    restored=(3.0,),
+    overwritten_at=(3.0,),
     denied={B: Denial("7", "a policy", 7.5, 8.0), "condition": Denial("True", "a policy", 7.5, 8.0)},
-    condition_about=("Denied", B),
-    settled="0c1d",
+    condition_subject=("Denied", B),
+    settled_digest="0c1d",
 )
 PASS_MEMORY = PassMemory(MEMORY, STATUS, Identity("n1", is_certain=True, is_own_node=True), "/srv/x.prom")
 SERVICE = ServiceStatus(
@@ -127,10 +127,10 @@ def test_the_service_runs_while_its_lock_is_held(tmp_path: Path, held: bool) -> 
         lock.chmod(0)
         if held:
             fcntl.flock(f, fcntl.LOCK_EX)
-        running = runtime_files.running(str(tmp_path))
+        running = runtime_files.running_service(str(tmp_path))
         assert running == (NO_STATUS if held else None)
         (tmp_path / "service.json").write_bytes(to_file(SERVICE, __version__))
-        running = runtime_files.running(str(tmp_path))
+        running = runtime_files.running_service(str(tmp_path))
         assert running == (SERVICE if held else None)
 
 

@@ -85,7 +85,7 @@ def _refuse_beside_service(options: Options, alternative: str) -> None:
     """
     if options.selection.node_file is not None:
         return
-    service = runtime_files.running(runtime_files.runtime_directory())
+    service = runtime_files.running_service(runtime_files.runtime_directory())
     if service is not None:
         raise UsageError(
             f"the service is running (PID {service.pid or '?'}), and writes the Node itself: `systemctl stop "
@@ -148,7 +148,7 @@ def _log_changes(outcome: Outcome, command: str) -> None:
         from capacityd.worker import journal
 
         user = os.environ.get("SUDO_USER") or f"uid {os.getuid()}"
-        journal.send_to_journal(journal.command_entries(outcome, command, user))
+        journal.log_to_journal(journal.command_entries(outcome, command, user))
 
 
 def _print_outcome(outcome: Outcome, config: Config, options: Options) -> None:

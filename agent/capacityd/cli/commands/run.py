@@ -26,7 +26,7 @@ def run(options: Options) -> int:
     require_service_modules()
     refuse_combinations(options, writes=True)  # otherwise every worker would fail
     directory = runtime_files.runtime_directory()
-    if service := runtime_files.running(directory):
+    if service := runtime_files.running_service(directory):
         raise CapacitydError(f"the service is already running (PID {service.pid or '?'})")
     _require_writable(directory)
     worker = worker_command(directory, options.selection)

@@ -47,7 +47,7 @@ def status(options: Options) -> int:
 
 def _report(directory: str, now: float, current_uptime: float, unit: UnitState | None) -> StatusReport:
     """The report. directory: the runtime directory. now: in seconds since the epoch. current_uptime: in seconds."""
-    service = runtime_files.running(directory)
+    service = runtime_files.running_service(directory)
     last_pass = PassStatus()
     problems: list[StatusProblem] = []
     try:

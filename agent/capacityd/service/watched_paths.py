@@ -16,28 +16,28 @@ from capacityd.linux.paths import reversed_names
 _ROOT = 0  # the uid
 
 
-def watch_points(path: str, remote: Collection[str]) -> list[str]:
-    """Returns the paths to watch for this path: each link on the way and, at the end, the target.
+def watched_paths(path: str, remote: Collection[str]) -> list[str]:
+    """Returns the paths to watch for a file: each link on the way to the file and, at the end, the target.
 
     If a link is not followed, the list ends with this link. remote: mount points of network and FUSE file systems. If
     the path enters one of these mount points, the list ends with the mount point.
     """
     owner_by_link, target = _follow(path, remote)
     trusted_owners = {_ROOT, os.geteuid(), *_owner(target, remote)}
-    points: list[str] = []
+    watched: list[str] = []
     for link, owner in owner_by_link.items():
-        points.append(link)
+        watched.append(link)
         if owner not in trusted_owners:
-            return points
+            return watched
     if target is not None:
-        points.append(target)
-    return points
+        watched.append(target)
+    return watched
 
 
 def _follow(path: str, remote: Collection[str]) -> tuple[dict[str, int], str | None]:
-    """Follows a path up to its target, or up to a remote mount point. Returns the links with their owners, and the end.
+    """Follows a path up to its target, or up to a remote mount point. Returns link -> owner, and where the path ends.
 
-    The end is None if the path has too many links, so that open() would fail with ELOOP.
+    The end is None if the path has too many links. open() would then fail with ELOOP.
     """
     owner_by_link: dict[str, int] = {}
     link_count = 0

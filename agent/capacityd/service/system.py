@@ -6,14 +6,11 @@ import select
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from capacityd.linux.subreaper import kill_children
 from capacityd.service.child_process import ChildProcess
 from capacityd.service.event_sources import EventSources, Signals
 from capacityd.service.schedule import uniform
-
-_LogErrors: TypeAlias = Callable[[Collection[str]], None]
 
 
 def _wait(poll: select.poll, seconds: float) -> set[int]:
@@ -22,11 +19,11 @@ def _wait(poll: select.poll, seconds: float) -> set[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class System:
     """The functions that the service calls. The default values are those for the real machine."""
 
     monotonic: Callable[[], float] = time.monotonic
-    """Seconds, without the time that the machine was suspended."""
+    """The time in seconds, without the time that the machine was suspended."""
     uniform: Callable[[float, float], float] = uniform
     """A random number between two numbers, for jitter."""
     wait: Callable[[select.poll, float], set[int]] = _wait
@@ -35,8 +32,9 @@ class Surroundings:
     """Starts a worker or the watcher."""
     kill_children: Callable[[float, Collection[int]], dict[int, int]] = kill_children
     """Takes a deadline, and the PIDs of the children to spare. Returns PID -> status from wait(2)."""
-    open_sources: Callable[[_LogErrors], EventSources] = EventSources
+    open_sources: Callable[[Callable[[Collection[str]], None]], EventSources] = EventSources
+    """Takes the function that logs the errors of sources that could not be opened."""
     open_signals: Callable[[], Signals] = Signals
 
 
-REAL = Surroundings()
+REAL_SYSTEM = System()

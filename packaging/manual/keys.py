@@ -56,7 +56,7 @@ def _keys_of(detector: Detector) -> Iterator[tuple[str, str, str, str]]:
     if isinstance(detector, DeviceDetector):
         for key, k in detector.keys.items():
             default = detector.defaults.get(key)
-            needed = "; needed" if detector.find_in and key == SUBSYSTEM else ""
+            needed = "; needed" if key == SUBSYSTEM else ""
             yield key, _type(k.kind), "" if default is None else toml_value(default), k.about + needed
     else:
         for key, s in detector.settings.items():

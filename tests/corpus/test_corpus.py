@@ -15,7 +15,7 @@ import pytest
 from hypothesis import settings
 
 from capacityd.cli.inventory.selectors import exact_match
-from capacityd.detectors.udev import find_in
+from capacityd.detectors.udev import find_in_subsystems
 from capacityd.discovery.reader import value_of
 from capacityd.host.recording.format import read_recording
 from capacityd.host.recording.privacy import without_identifiers
@@ -108,7 +108,7 @@ def test_every_subsystem_can_be_listed(machine: str) -> None:
         links = [
             path for path in recorded._recording["links"] if path.rpartition("/")[0] in folders and subsystem != ALIAS
         ]
-        assert [device.path for device in find_in(recorded, [subsystem])] == sorted(links)
+        assert [device.path for device in find_in_subsystems(recorded, [subsystem])] == sorted(links)
 
 
 @pytest.mark.slow

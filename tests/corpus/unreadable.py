@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from capacityd.cli.inventory.found import FoundDevices, find
-from capacityd.detectors.udev import find_in
+from capacityd.detectors.udev import find_in_subsystems
 from capacityd.discovery.reader import read_resource
 from capacityd.host.live import LiveHost
 from capacityd.host.recording.format import read_recording
@@ -53,7 +53,7 @@ SUBSYSTEMS = ("block", "i2c", "input", "net", "pci", "usb", "virtio")
 
 DETECTORS = [
     *(device_detector(name) for name in ("disk", "nic", "pci", "usb")),
-    replace(device_detector("udev"), find=partial(find_in, subsystems=SUBSYSTEMS)),
+    replace(device_detector("udev"), find=partial(find_in_subsystems, subsystems=SUBSYSTEMS)),
 ]
 """The detectors that find devices in /sys."""
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from capacityd.config.files import Files, files_at, files_of_service, read
 from capacityd.config.merge import parse
-from capacityd.config.problems import Loaded, Problem, TomlTable, clean
+from capacityd.config.problems import Loaded, Problem, TomlTable, printable_line
 from capacityd.config.toml import parse_toml
 from capacityd.linux.permissions import others_may_read
 from capacityd.model.errors import ConfigError
@@ -24,7 +24,7 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
     else:
         files = files_at(path)
         root = "/"  # the parameter root applies only to the service's files
-    failures = [Problem(file=clean(file), message=clean(error)) for file, error in files.failures.items()]
+    failures = [Problem(printable_line(file), printable_line(error)) for file, error in files.failures.items()]
     documents = [_document(file, files, root) for file in files.paths]
     loaded = parse(documents, failures)
     return replace(loaded, folders=files.folders, skipped=tuple(files.skipped))
@@ -43,8 +43,8 @@ def _document(file: str, files: Files, root: str) -> TomlTable:
     except ConfigError as e:
         may_quote_file = e.line > 0  # an error without a line is about the file itself, not about its text
         problem = Problem(
-            file=clean(file),
-            message=clean(str(e)),
+            file=printable_line(file),
+            message=printable_line(str(e)),
             line=e.line,
             private=private and may_quote_file,
         )

@@ -41,8 +41,6 @@ _SKIPPED_NAME = re.compile(
 _WRONG_NAME = 'is not read, because its name does not end with ".toml"; rename or remove it'
 _DEV_NULL = os.makedev(1, 3)
 """The device number of /dev/null (null(4))."""
-_LOST_CONTENT = ", as after a power failure: write it again or remove it"
-"""The end of a message about a file without content."""
 
 
 @dataclass(slots=True)
@@ -150,9 +148,10 @@ def _decoded(raw: bytes, *, masks_another: bool) -> str:
     if content == b"" and masks_another:
         return ""
     if content == b"":
-        raise ConfigError(f"is empty{_LOST_CONTENT}; if it is meant to be empty, write a comment into it", line=1)
+        advice = "write it again or remove it; if it is meant to be empty, write a comment into it"
+        raise ConfigError(f"is empty, as after a power failure: {advice}", line=1)
     if content.strip(b"\0") == b"":
-        raise ConfigError(f"contains only zero bytes{_LOST_CONTENT}", line=1)
+        raise ConfigError("contains only zero bytes, as after a power failure: write it again or remove it", line=1)
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as e:
@@ -172,7 +171,7 @@ def _not_trusted_message(error: NotTrusted, path: str) -> str:
 
 
 def _add_folder(folder: str, files: Files, *, may_have_other_files: bool = False) -> dict[str, str]:
-    """Returns the .toml files of a folder, sorted: name -> path. Adds all other results to files.
+    """Returns the .toml files of a folder, sorted: name -> path. Adds the folder, skipped files and errors to files.
 
     The caller adds the returned paths to files, in the order of merging. Hidden files are skipped, because editors
     create hidden lock files and swap files.
@@ -180,14 +179,14 @@ def _add_folder(folder: str, files: Files, *, may_have_other_files: bool = False
     """
     files.folders[folder] = None
     try:
-        os.stat(folder)  # raises an error for a missing folder before trusted_names() asks who could create the folder
+        os.stat(folder)  # for a missing folder, trusted_names() would report who could create the folder
         names = trusted_names(folder, files.trust)
     except NotTrusted as e:
         files.failures[folder] = _not_trusted_message(e, folder)
         return {}
     except OSError as e:
-        # A missing folder is no failure, because a missing folder configures nothing. A dangling link is a failure, so
-        # that nothing is removed from the Node: the link's target may configure resources.
+        # A missing folder configures nothing, so it is no failure. A dangling link is a failure, because its target may
+        # configure resources, and after a failure nothing is removed from the Node.
         has_dangling_link = _is_dangling(folder) or _is_dangling(os.path.dirname(folder))
         is_missing = e.errno == errno.ENOENT and not has_dangling_link
         if not is_missing:

@@ -8,7 +8,7 @@ from capacityd.detectors import load_detector
 from capacityd.model.device_plugins import PLUGIN_DOMAINS, plugin_domain
 from capacityd.schema.config import Resource
 from capacityd.schema.device import DeviceDetector
-from capacityd.schema.matchers import OR, KeyMatcher
+from capacityd.schema.matchers import OR
 from capacityd.schema.units import is_amount
 
 
@@ -16,10 +16,12 @@ def hints(resource: Resource) -> Iterator[tuple[str, str]]:
     """Yields pairs of a key and a hint about the key. The key is in the resource's table; "" for the whole table."""
     domain = plugin_domain(resource.name)
     if domain:
-        plugins = f"device plugins use names in {domain} ({PLUGIN_DOMAINS[domain]})"
         _, _, name_in_domain = resource.name.partition("/")
-        advice = f"use your own domain, as in example.com/{name_in_domain}"
-        yield "", f"{plugins}; if one registers {resource.name}, capacityd gives it up: {advice}"
+        yield (
+            "",
+            f"device plugins use names in {domain} ({PLUGIN_DOMAINS[domain]}); if one registers {resource.name}, "
+            f"capacityd gives it up: use your own domain, as in example.com/{name_in_domain}",
+        )
     detector = load_detector(resource.detector)
     if isinstance(detector, DeviceDetector):
         for hint in _measure_hints(resource, detector):
@@ -41,14 +43,8 @@ def _exact_size_hints(resource: Resource, detector: DeviceDetector) -> Iterator[
     size_keys = [key for key, amount in detector.measures.items() if amount.dimension == "size"]
     for table in resource.tables:
         for test in table.tests:
-            if test.key in size_keys:
-                yield from _hints_of_test(test)
-
-
-def _hints_of_test(test: KeyMatcher) -> Iterator[str]:
-    """Yields the hints for one test of a size."""
-    for comparison in test.text.split(OR):
-        has_no_sign = is_amount(comparison.strip())
-        if has_no_sign:
-            only_this_size = f'{test.key} "{comparison}" matches only this exact size'
-            yield f'{only_this_size}; for this size or more write ">={comparison}"'
+            comparisons = test.text.split(OR) if test.key in size_keys else []
+            for size in comparisons:
+                has_no_sign = is_amount(size.strip())
+                if has_no_sign:
+                    yield f'{test.key} "{size}" matches only this exact size; for this size or more write ">={size}"'

@@ -1,7 +1,6 @@
-"""The keys of a configuration outside the detectors' tables, for the parser and the documentation.
+"""The keys of a resource and of its `when`, and the settings outside of resources.
 
-This module declares the keys of a resource, with the defaults of schema.config.Resource. schema.config.Settings
-declares the keys of all other tables.
+The parser and the documentation use these declarations. Each detector declares its own keys.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from capacityd.model.quantity import LARGEST_QUANTITY
 from capacityd.schema.config import REDUCTIONS, Resource, Settings
 from capacityd.schema.mistakes import NOT_ABSOLUTE, NOT_EXACT_PATH, Mistake
 from capacityd.schema.setting_types import BOOLEAN, RESERVE, Setting, SettingType, integer, one_of
-from capacityd.schema.spelling import expected
+from capacityd.schema.spelling import suggest_word
 from capacityd.schema.value_types import Text
 
 UNAME_MACHINES = {
@@ -64,12 +63,11 @@ class WhenKey:
     text: Text = _ANY_TEXT
     """The type of each text."""
     name_problem: Callable[[str], str] | None = None
-    """Returns what is wrong with a name in the table, or "". None: the value is a text, not a table."""
+    """Takes a name in the table. Returns what is wrong with it, or "". None: the value is a text, not a table."""
 
 
 def _unparsed(name: str) -> SettingType:
-    """A type that keeps the TOML value as it is. resource.py parses the value, because the value is a table, or its
-    meaning depends on the detector."""
+    """A type that keeps the TOML value, because the value is a table, or its meaning depends on the detector."""
     return SettingType(name, parse=lambda raw: raw)
 
 
@@ -146,7 +144,7 @@ def _dmi_problem(name: str) -> str:
     """What is wrong with the name of a file in /sys/class/dmi/id; "" if the name is valid."""
     if name in _DMI_FILES:
         return ""
-    return f"unknown key; {expected(name, _DMI_FILES)}"
+    return f"unknown key; {suggest_word(name, _DMI_FILES)}"
 
 
 def _devicetree_problem(name: str) -> str:
@@ -156,10 +154,10 @@ def _devicetree_problem(name: str) -> str:
     return "" if is_valid else "is not the name of a device tree property"
 
 
-NAME_TABLES = {"attributes": _attribute_problem, "properties": _property_problem}
-"""Key whose value is a table of names and texts -> the function that returns what is wrong with a name, or "".
+NAME_CHECKS = {"attributes": _attribute_problem, "properties": _property_problem}
+"""Key of a table of devices -> the function that returns what is wrong with a name, or "".
 
-Every table of devices may contain these keys."""
+The key's value is a table of names and texts."""
 
 WHEN_KEYS: dict[str, WhenKey] = {
     "dmi": WhenKey("text of files in /sys/class/dmi/id", name_problem=_dmi_problem),
@@ -174,7 +172,7 @@ WHEN_KEYS: dict[str, WhenKey] = {
 def _settings_tables() -> dict[str, dict[str, Setting]]:
     tables: dict[str, dict[str, Setting]] = {}
     for declared in fields(Settings):
-        for table, setting in declared.metadata.items():  # schema.config._setting() declares exactly one table
+        for table, setting in declared.metadata.items():  # exactly one table
             tables.setdefault(table, {})[declared.name] = setting
     return tables
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple, TypeAlias
 
-_KEY = r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+)"""
+KEY = r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+)"""
 """A key in double quotes, in single quotes or without quotes."""
-_DOTTED_KEY = rf"{_KEY}(?:\s*\.\s*{_KEY})*"
+_DOTTED_KEY = rf"{KEY}(?:\s*\.\s*{KEY})*"
 _HEADER = re.compile(rf"\s*(?P<brackets>\[\[?)\s*(?P<dotted_key>{_DOTTED_KEY})\s*\]")
 _PAIR = re.compile(rf"\s*(?P<dotted_key>{_DOTTED_KEY})\s*=")
 
@@ -63,7 +63,7 @@ def earlier_line(text: str, line: int) -> int:
         return 0
     earlier_lines = _first_lines("\n".join(rows[:-1]))
     for path in _beginnings(last.path):  # "a.b = 1" also defines "a"
-        if path == last.table:
+        if path == last.table:  # an earlier header defines this table
             break
         # The first [[a]] repeats an earlier [a]. The second [[a]] does not repeat the first [[a]].
         is_first_of_list = path[-1].number == 1
@@ -119,7 +119,7 @@ def _definitions(rows: Sequence[str]) -> Iterator[_Definition]:
 def _names(dotted_key: str) -> tuple[str, ...]:
     """The parts of a dotted TOML key, without quotes. Leaves escapes as they are."""
     names: list[str] = []
-    for part in re.findall(_KEY, dotted_key):
+    for part in re.findall(KEY, dotted_key):
         is_quoted = part[0] in "\"'"
         names.append(part[1:-1] if is_quoted else part)
     return tuple(names)

@@ -11,14 +11,14 @@ from typing import Any
 
 from capacityd.config.hints import hints
 from capacityd.config.keys import SETTINGS_TABLES
-from capacityd.config.problems import EXAMPLE_HEADER, Loaded, Problem, TomlTable, clean
+from capacityd.config.problems import EXAMPLE_HEADER, Loaded, Problem, TomlTable, printable_line
 from capacityd.config.resource import resource_of
 from capacityd.model.quantity import name_problem
 from capacityd.schema.config import Config, Settings
 from capacityd.schema.toml_values import toml_key
 
 _MEANT_TO_OBSERVE = re.compile(r"\bobs[\w-]*[\"']?\s*=(?!\s*false\b)", re.IGNORECASE)
-"""The key `observe`, perhaps misspelt, with a value that is not false."""
+"""The key `observe`, perhaps misspelt, with a value that is not false, such as: OBSERVE = 1."""
 _DIGEST_LENGTH = 12
 """Number of hexadecimal digits that distinguish configurations."""
 
@@ -32,7 +32,7 @@ class _Merged:
     """Whether all resources are known. If false, nothing is removed from the Node, because a key of the Node may belong
     to an unknown resource."""
     origins: dict[str, dict[str, TomlTable]]
-    """Table -> key -> the table in a file that contains the key. This table collects the problems of this key only."""
+    """Top-level table -> key -> the table of the last file that contains the key. Collects the key's problems only."""
     broken: dict[str, str] = field(default_factory=dict)
     """Name of each resource with an error -> the error."""
 
@@ -114,7 +114,7 @@ def _may_be_meant_to_observe(documents: Iterable[TomlTable], problems: Iterable[
     The key may be misspelt or in another table, or its value may be invalid.
     """
     files_with_problems = {problem.file for problem in problems}
-    texts = [document.text for document in documents if clean(document.file) in files_with_problems]
+    texts = [document.text for document in documents if printable_line(document.file) in files_with_problems]
     for line in "\n".join(texts).split("\n"):
         before_comment, _, _ = line.partition("#")
         if _MEANT_TO_OBSERVE.search(before_comment):
@@ -158,13 +158,13 @@ def _merge(document: TomlTable, merged: _Merged) -> None:
 
 def _merge_resources(resources: TomlTable, merged: _Merged) -> None:
     """Adds a document's resources to the merged ones. resources: the table "resources"."""
-    for name in resources.content:
+    for number, name in enumerate(resources.content, 1):
         why_invalid = name_problem(name)
         if why_invalid == "":
             merged.origins["resources"][name] = resources.without_problems()
             continue
         resources.report(name, f"the name {why_invalid}")
-        # All users can see the names of broken resources, so the name from a private file is left out.
-        shown_name = f"a resource of {resources.file}" if resources.private else name
-        merged.broken[clean(shown_name)] = resources.problems[-1].public()
+        # All users can see the names of broken resources, so a number replaces the name from a private file.
+        shown_name = f"resource {number} of {resources.file}" if resources.private else name
+        merged.broken[printable_line(shown_name)] = resources.problems[-1].public()
         merged.complete = False  # the resource may already be published under its right name

@@ -11,13 +11,13 @@ from capacityd.config.line_numbers import Step, TomlPath, line_of
 from capacityd.model.errors import ConfigError
 from capacityd.model.text import printable
 from capacityd.schema.config import Config
-from capacityd.schema.spelling import expected
+from capacityd.schema.spelling import suggest_word
 from capacityd.schema.toml_values import describe_toml_value, toml_key
 
 _T = TypeVar("_T")
 
 EXAMPLE_HEADER = 'resources."example.com/dongle"'
-"""The header of a resource, for messages."""
+"""The header of an example of a resource, without brackets, for messages."""
 
 MAX_MESSAGE_LENGTH = 600
 """Maximum length of a message, because it may quote text of any length from the file."""
@@ -44,8 +44,8 @@ class Problem:
     def public(self) -> str:
         """The text for the Node, the journal and `status`."""
         if self.private:
-            how_to_see = 'only "sudo capacityd config check" shows what is wrong'
-            return f"{self._location}: some users may not read the file, so {how_to_see}"
+            why = 'some users may not read the file, so only "sudo capacityd config check" shows what is wrong'
+            return f"{self._location}: {why}"
         return self.located()
 
     def located(self, severity: str = "") -> str:
@@ -86,7 +86,10 @@ class TomlTable:
         return replace(self, content=self.content[key], path=(*self.path, Step(key)))
 
     def table_below(self, key: str, example: str) -> TomlTable | None:
-        """The table below a key. Reports any other value, and returns None. example: a valid table, for messages."""
+        """The table below a key. For a value of another type, reports a problem and returns None.
+
+        example: a valid table, for messages.
+        """
         value = self.content[key]
         if isinstance(value, dict):
             return self.below(key)
@@ -94,7 +97,7 @@ class TomlTable:
         return None
 
     def tables_below(self, key: str, example: str) -> list[TomlTable]:
-        """The tables below a key, whose value is one table or a list of tables. Reports any other value.
+        """The tables below a key, whose value is one table or a list of tables. Reports values of other types.
 
         example: a valid table, for messages.
         """
@@ -121,10 +124,10 @@ class TomlTable:
         """A problem at a key, or at the whole table if the key is "". Does not collect the problem."""
         path = (*self.path, Step(key)) if key else self.path
         return Problem(
-            file=clean(self.file),
-            message=clean(message),
-            table=clean(self.header),
-            key=clean(toml_key(key)) if key else "",
+            file=printable_line(self.file),
+            message=printable_line(message),
+            table=printable_line(self.header),
+            key=printable_line(toml_key(key)) if key else "",
             line=line_of(path, self.text),
             private=self.private,
         )
@@ -139,7 +142,7 @@ class TomlTable:
         if where_it_belongs:
             self.report(key, where_it_belongs)
         else:
-            self.report(key, f"unknown key; {expected(key, known)}")
+            self.report(key, f"unknown key; {suggest_word(key, known)}")
 
     def where_it_belongs(self, key: str) -> str:
         """Where a misplaced key belongs, as the end of a message; "" if no table may have this key."""
@@ -195,7 +198,7 @@ def _header(path: TomlPath) -> str:
     return ".".join(steps)
 
 
-def clean(text: str) -> str:
+def printable_line(text: str) -> str:
     """Text from a file as a printable line of limited length."""
     if len(text) > MAX_MESSAGE_LENGTH:
         text = f"{text[:MAX_MESSAGE_LENGTH]}…"

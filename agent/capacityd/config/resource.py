@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from capacityd.config.keys import NAME_TABLES, RESOURCE_KEYS, is_resource_key
+from capacityd.config.keys import NAME_CHECKS, RESOURCE_KEYS, is_resource_key
 from capacityd.config.problems import EXAMPLE_HEADER, TomlTable
 from capacityd.config.tables import detector_tables, except_tables, setting_tables, when_tests
 from capacityd.detectors import detector_names, load_detector
 from capacityd.model.key import may_label
 from capacityd.model.quantity import countable
 from capacityd.schema.config import Resource
-from capacityd.schema.device import Detector, DeviceDetector, ValueDetector
-from capacityd.schema.spelling import expected, expected_unit
+from capacityd.schema.device import SUBSYSTEM, Detector, DeviceDetector, ValueDetector
+from capacityd.schema.spelling import suggest_unit, suggest_word
 from capacityd.schema.toml_values import describe_toml_value
 from capacityd.schema.units import UNITS
 from capacityd.schema.value_types import Amount
 
 _DEVICE_KEYS = ("except", "slots", "measure", "unit", "fallback")
 """The keys of a resource that only a DeviceDetector supports."""
-_SPECIAL_KEYS = ("except", "when", "measure", "unit", "fallback")
-"""The keys whose values RESOURCE_KEYS cannot parse. _detector_fields() and when_tests() parse these values."""
+_UNPARSED_KEYS = ("except", "when", "measure", "unit", "fallback")
+"""The keys without a parser in RESOURCE_KEYS. _detector_fields() and when_tests() parse their values."""
 
 _OTHER_NAMES = {
     "gpu": "pci", "accelerator": "pci", "npu": "pci", "tpu": "pci", "fpga": "pci",
@@ -53,7 +53,7 @@ def resource_of(name: str, resources: TomlTable) -> Resource | None:
     if "when" in table.content:
         fields["when"] = when_tests(table)
     for key in table.content:
-        if key in RESOURCE_KEYS and key not in _SPECIAL_KEYS:
+        if key in RESOURCE_KEYS and key not in _UNPARSED_KEYS:
             fields[key] = table.parse(key, RESOURCE_KEYS[key].type.parse)
     fields.pop("enabled", None)  # parsed only to report an invalid value
     if fields.get("label") and not may_label(name):
@@ -141,15 +141,14 @@ def _measure_type(table: TomlTable, detector: DeviceDetector) -> Amount | None:
         return None
     if measure in detector.measures:
         return detector.measures[measure]
-    name_table, dot, name = measure.partition(".")  # attributes.NAME or properties.NAME
-    if not dot or name_table not in NAME_TABLES:
+    group, dot, name = measure.partition(".")  # attributes.NAME or properties.NAME
+    if not dot or group not in NAME_CHECKS:
         valid = ["count", *detector.measures]
-        if detector.find_in:  # the detector udev, which declares no measures
+        if SUBSYSTEM in detector.keys:  # the detector udev, whose devices have no other measures
             valid += ["attributes.NAME", "properties.NAME"]
-        table.report("measure", f'unknown measure "{measure}"; {expected(measure, valid)}')
+        table.report("measure", f'unknown measure "{measure}"; {suggest_word(measure, valid)}')
         return None
-    name_problem = NAME_TABLES[name_table]
-    problem = name_problem(name)
+    problem = NAME_CHECKS[group](name)
     if problem:
         table.report("measure", f'"{measure}" {problem}')
         return None
@@ -170,7 +169,7 @@ def _unit(table: TomlTable, measure_type: Amount) -> str | None:
     if unit is None:
         problem = f"is required; {measure} is in one of {', '.join(units)}"
     elif isinstance(unit, str):
-        problem = f'unknown unit "{unit}"; {expected_unit(unit, units)}'
+        problem = f'unknown unit "{unit}"; {suggest_unit(unit, units)}'
     else:
         problem = f"must be text in quotes; got {describe_toml_value(unit)}"
     table.report("unit", problem)

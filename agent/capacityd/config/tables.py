@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from capacityd.config.keys import NAME_TABLES, WHEN_KEYS
+from capacityd.config.keys import NAME_CHECKS, WHEN_KEYS
 from capacityd.config.problems import TomlTable
 from capacityd.schema.config import Table
 from capacityd.schema.device import SUBSYSTEM, DeviceDetector, ValueDetector
@@ -24,7 +24,7 @@ def detector_tables(resource: TomlTable, detector: DeviceDetector) -> tuple[Tabl
     for table in resource.tables_below(detector.name, _example(detector)):
         content_with_defaults = {**detector.defaults, **table.content}
         tables.append(_device_table(replace(table, content=content_with_defaults), detector))
-        if detector.find_in and SUBSYSTEM not in table.content:
+        if SUBSYSTEM in detector.keys and SUBSYSTEM not in table.content:
             table.report(SUBSYSTEM, f"is required ({detector.keys[SUBSYSTEM].about})")
     return tuple(tables)
 
@@ -77,12 +77,12 @@ def _device_table(table: TomlTable, detector: DeviceDetector) -> Table:
     """Parses a table of devices. Keeps the order of the keys, because matching ends at the first mismatch."""
     tests: list[KeyMatcher] = []
     for key in table.content:
-        if key in NAME_TABLES:
-            tests += _tests_by_name(table, key, NAME_TABLES[key])
+        if key in NAME_CHECKS:
+            tests += _tests_by_name(table, key, NAME_CHECKS[key])
         elif key in detector.keys:
             tests += _test(table, key, detector.keys[key].kind)
         else:
-            table.report_unknown(key, [*detector.keys, *NAME_TABLES])
+            table.report_unknown(key, [*detector.keys, *NAME_CHECKS])
     return Table(tests=tuple(tests))
 
 
@@ -116,8 +116,7 @@ def _tests_by_name(table: TomlTable, key: str, name_problem: Callable[[str], str
     for name in name_table.content:
         problem = name_problem(name)
         if problem:
-            where_it_belongs = name_table.where_it_belongs(name)
-            name_table.report(name, where_it_belongs if where_it_belongs else problem)
+            name_table.report(name, name_table.where_it_belongs(name) or problem)
         else:
             tests += _test(name_table, name, Text(), prefix=f"{key}.")
     return tests

@@ -12,8 +12,8 @@ import sys
 import unicodedata
 from typing import Any
 
-from capacityd.config.line_numbers import earlier_line
-from capacityd.config.toml_mistakes import KEY, remedy_in_line, remedy_of_unquoted_value
+from capacityd.config.line_numbers import KEY, earlier_line
+from capacityd.config.toml_mistakes import remedy_in_line, remedy_of_unquoted_value
 from capacityd.model.errors import ConfigError
 
 if sys.version_info >= (3, 11):
@@ -83,11 +83,11 @@ def _syntax_error(message: str, text: str) -> ConfigError:
         after = ""
     near_after = after[:_MAX_SEARCHED_LENGTH]
     remedy = (
-        _odd_character(after)
+        _lookalike_character(after)
         or remedy_in_line(before_in_line[-_MAX_SEARCHED_LENGTH:], near_after)
         or remedy_of_unquoted_value(before[-_MAX_SEARCHED_LENGTH:], near_after)
         or _missing_separator(before, after, line)
-        or _odd_quote(rows[line - 1])
+        or _unpaired_quote(rows[line - 1])
         or _second_definition(text, line)
     )
     advice = f"; {remedy}" if remedy else ""
@@ -95,7 +95,7 @@ def _syntax_error(message: str, text: str) -> ConfigError:
     return ConfigError(f"is not valid TOML: {message_without_position} ({place}){advice}", line=line)
 
 
-def _odd_character(after: str) -> str:
+def _lookalike_character(after: str) -> str:
     """A remedy for a character at the position that is invisible, or only looks like a plain character."""
     character = after[:1]
     if character == "\0":
@@ -130,7 +130,7 @@ def _missing_separator(before: str, after: str, line: int) -> str:
     return ""
 
 
-def _odd_quote(row: str) -> str:
+def _unpaired_quote(row: str) -> str:
     """A remedy for a line with a quote that begins or ends no text."""
     without_texts = _TEXT_OR_COMMENT.sub("", row)
     if "'" in without_texts or '"' in without_texts:

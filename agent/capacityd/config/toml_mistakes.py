@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-KEY = r"""(?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+)"""
-"""A key in double quotes, in single quotes or without quotes."""
+from capacityd.config.line_numbers import KEY
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +63,18 @@ _LINE_MISTAKES = (
         after=r"[0-9_]+\s*(?:[,\]}#\n]|$)",
         remedy="write only digits after {} =, without zeros before them",
     ),
+    # slots = ${SLOTS}
+    _LineMistake(
+        before=r"[=\[,]\s*",
+        after=r"\$[{(A-Za-z_]",
+        remedy="variables are not expanded; write the value",
+    ),
+    # slots = {{ slots }}
+    _LineMistake(
+        before=r"[=\[,]\s*\{",
+        after=r"\{",
+        remedy="templates are not expanded; write the value",
+    ),
     # slots = 4 // seats
     _LineMistake(
         before=r"(?:^|\s)",
@@ -95,7 +106,7 @@ _VALUE_BEFORE = re.compile(rf"""(?:(?P<key>{KEY})\s*=|[\[,])\s*(?P<value>[^\[\]{
 _VALUE_AFTER = re.compile(
     r"""
     (?: [<>]=? [^\[\]{},\#"'\n]+                       # a comparison, such as >=10
-      | [^\s\[\]{},\#"'=$] [^\[\]{},\#"'=$\n]* )       # any other value
+      | [^\s\[\]{},\#"'=$] [^\[\]{},\#"'=$\n]* )       # any other value, without a variable such as $SLOTS
     (?= [,\]}\#\n] | $ )                               # what may follow a value
     """,
     re.VERBOSE,

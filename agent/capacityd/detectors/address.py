@@ -76,6 +76,6 @@ DETECTOR = DeviceDetector(
     defaults={"scope": "global", "temporary": False},
     kernel_events=frozenset({KernelEvents.LINKS, KernelEvents.ADDRESSES}),
     system_events=frozenset({KernelEvents.ROUTES}),
-    suggested_only_if={"system": False},
+    suggestion_filter={"system": False},
     shown_by_default=False,
 )

@@ -203,5 +203,5 @@ DETECTOR = DeviceDetector(
     system_events=frozenset({KernelEvents.MOUNTS, KernelEvents.SWAPS}),
     vendor_name_key="vendor",
     model_name_key="model",
-    suggested_only_if={"system": False},
+    suggestion_filter={"system": False},
 )

@@ -195,6 +195,6 @@ DETECTOR = DeviceDetector(
     model_keys=("type",),
     defaults={"kind": "local"},
     kernel_events=frozenset({KernelEvents.MOUNTS}),
-    suggested_only_if={"system": False},
+    suggestion_filter={"system": False},
     shown_by_default=False,
 )

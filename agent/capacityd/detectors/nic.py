@@ -218,7 +218,7 @@ DETECTOR = DeviceDetector(
     model_keys=("vendor", "device"),
     defaults={"kind": "physical"},
     udev_subsystems=("net",),
-    suggested_only_if={"system": False},
+    suggestion_filter={"system": False},
     kernel_events=frozenset({KernelEvents.LINKS}),
     system_events=frozenset({KernelEvents.ROUTES}),
 )

@@ -77,5 +77,5 @@ DETECTOR = DeviceDetector(
     udev_subsystems=("pci",),
     # Displays (03), sound and capture (04), co-processors (0b), radio (0d), encryption (10) and accelerators (12). Pods
     # do not use bridges, controllers and sensors. The detectors nic and disk count network cards and disks.
-    suggested_only_if={"class": ["03", "04", "0b", "0d", "10", "12"]},
+    suggestion_filter={"class": ["03", "04", "0b", "0d", "10", "12"]},
 )

@@ -21,10 +21,10 @@ _CLASSES = "/sys/class"
 
 def find(host: Host) -> Iterator[Device]:
     """Yields every device of every subsystem."""
-    yield from find_in(host, {*host.listdir(_BUSES), *host.listdir(_CLASSES)})
+    yield from find_in_subsystems(host, {*host.listdir(_BUSES), *host.listdir(_CLASSES)})
 
 
-def find_in(host: Host, subsystems: Collection[str]) -> Iterator[Device]:
+def find_in_subsystems(host: Host, subsystems: Collection[str]) -> Iterator[Device]:
     """Yields every device of these subsystems, which are buses or classes. If a folder can't be read, raises HostError
     after yielding the devices in the other folders."""
     first_error: HostError | None = None
@@ -80,7 +80,7 @@ def _subsystem(host: Host, device: Device) -> Value:
     the device matches no other subsystem."""
     try:
         name = link_name(host, f"{device.path}/subsystem")
-        if name is None:  # find_in() also yields dangling links
+        if name is None:  # find_in_subsystems() also yields dangling links
             raise HostError(f"{device.path} is a dangling link")
     except HostError as e:
         relative = device.path.removeprefix(f"{_BUSES}/").removeprefix(f"{_CLASSES}/")  # usb/devices/1-1, tty/ttyUSB0
@@ -130,7 +130,7 @@ DETECTOR = DeviceDetector(
     },
     identifying_keys=("subsystem", "name"),
     model_keys=("subsystem", "devtype"),
-    find_in=find_in,
+    find_in_subsystems=find_in_subsystems,
     hint_if_none=_subsystems_hint,
     shown_by_default=False,
 )

@@ -105,9 +105,10 @@ def _attribute(host: Host, path: str) -> str | None:
 
 def _read_devices(resource: Resource, detector: DeviceDetector, host: Host, *, explain: bool) -> Reading:
     """The quantity of the devices that match. Raises HostError if candidates may be missing."""
-    subsystems = resource.texts_for(SUBSYSTEM) if detector.find_in else ()
+    subsystems = resource.texts_for(SUBSYSTEM)
+    find_in = detector.find_in_subsystems
     for _ in range(_MAX_ATTEMPTS):
-        devices = detector.find_in(host, subsystems) if detector.find_in else detector.find(host)
+        devices = find_in(host, subsystems) if find_in else detector.find(host)
         candidates = [_candidate(host, resource, detector, device) for device in devices]
         undetermined = [candidate for candidate in candidates if candidate.match.matches is None]
         # If one path of a disk has disappeared, another path may count, so all devices are read again.

@@ -74,7 +74,7 @@ def is_system(_: Host, device: Device) -> Value:
 
 
 SUBSYSTEM = "subsystem"
-"""The key with the exact names of udev subsystems. Every table must contain it if the detector has find_in()."""
+"""The key with the exact names of udev subsystems. If a detector has the key, every table must contain it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +104,9 @@ class DeviceDetector:
     """Events of the kernel without udev that start a pass."""
     system_events: frozenset[KernelEvents] = frozenset()
     """Further events of the kernel, which start a pass if a resource tests the key `system`."""
-    find_in: Callable[[Host, Collection[str]], Iterable[Device]] | None = None
-    """Yields the candidates in these subsystems. A detector with this function requires the key SUBSYSTEM in every
-    table, and only events of the named subsystems start a pass. None: the detector always enumerates all devices."""
+    find_in_subsystems: Callable[[Host, Collection[str]], Iterable[Device]] | None = None
+    """Yields the candidates in these subsystems, which the key SUBSYSTEM names. Only events of these subsystems start a
+    pass. None: the detector always enumerates all devices, and has no such key."""
     hint_if_none: Callable[[Host, Collection[str]], str] = lambda _host, _subsystems: ""
     """Takes subsystems without a device. Returns the end of a message that names the subsystem to write instead; "" if
     that subsystem is unknown."""
@@ -114,7 +114,7 @@ class DeviceDetector:
     """The key with the vendor's name, for `devices`. None: only udev's hardware database has a name."""
     model_name_key: str | None = None
     """The key with the model's name, for `devices`. None: only udev's hardware database has a name."""
-    suggested_only_if: Mapping[str, object] = field(default_factory=dict)
+    suggestion_filter: Mapping[str, object] = field(default_factory=dict)
     """Key -> TOML value of a test. `devices --toml` suggests a resource only for devices that pass all these tests."""
     shown_by_default: bool = True
     """Whether `devices` lists the detector's devices if no detector is given."""

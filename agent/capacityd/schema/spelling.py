@@ -9,7 +9,7 @@ _MAX_COMPARED_LENGTH = 80
 """Number of characters of a word to compare, because difflib takes quadratic time."""
 
 
-def expected(word: str, words: Sequence[str]) -> str:
+def suggest_word(word: str, words: Sequence[str]) -> str:
     """The end of a message about an unknown word: the valid word that was probably meant, or else all valid words."""
     prefix = f"{word}_"  # for example, "product" may be meant as product_name
     longer_words = [f'"{valid}"' for valid in words if valid.startswith(prefix)]
@@ -29,7 +29,7 @@ def expected(word: str, words: Sequence[str]) -> str:
     return f"must be one of {', '.join(words)}"
 
 
-def expected_unit(unit: str, units: Iterable[str]) -> str:
+def suggest_unit(unit: str, units: Iterable[str]) -> str:
     """The end of a message about an unknown unit: the valid unit that was probably meant, or else all valid units.
 
     The unknown unit may differ from the valid unit in case, have "bps" instead of "bit/s", or lack the last letters.

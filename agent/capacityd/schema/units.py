@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
-from capacityd.schema.spelling import expected_unit
+from capacityd.schema.spelling import suggest_unit
 
 Dimension: TypeAlias = Literal["size", "speed", "frequency", "number"]
 
@@ -42,7 +42,7 @@ def parse_amount(text: str, dimension: Dimension) -> int:
     whole, decimals, unit = match.groups(default="")
     if units and unit not in units:
         problem = f"the unknown unit {unit}" if unit else "no unit"
-        raise ValueError(f'"{text}" has {problem}; {expected_unit(unit, units)}')
+        raise ValueError(f'"{text}" has {problem}; {suggest_unit(unit, units)}')
     if not units and unit:
         raise ValueError(f'"{text}" must be a plain number, without a unit')
     # For example, 1.5kB is 15 * 1000 / 10 bytes. The calculation with whole numbers avoids rounding.

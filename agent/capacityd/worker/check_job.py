@@ -90,8 +90,7 @@ def service_config(config: Config, selection: Selection) -> ServiceConfig:
         detector = load_detector(resource.detector)
         if isinstance(detector, DeviceDetector):
             subsystems.update(detector.udev_subsystems)
-            if detector.find_in:  # the detector udev, whose tables name the subsystems
-                subsystems.update(resource.texts_for(SUBSYSTEM))
+            subsystems.update(resource.texts_for(SUBSYSTEM))
             kernel |= detector.kernel_events
             if resource.has_test("system"):
                 kernel |= detector.system_events

@@ -406,6 +406,17 @@ def test_only_who_may_read_a_private_file_sees_its_errors(
         assert ("SECRET" in f"{problem.public()} {broken}") is not is_private
 
 
+def test_each_resource_with_an_invalid_name_in_a_private_file_keeps_its_error(tmp_path: Path) -> None:
+    make_reachable(tmp_path)
+    path = tmp_path / "10.toml"
+    path.write_text("[resources.SECRET1]\n[resources.SECRET2]")
+    path.chmod(0o640)
+    configuration = load(str(path))
+    errors = [problem.public() for problem in configuration.problems]
+    names = [f"resource 1 of {path}", f"resource 2 of {path}"]
+    assert configuration.config.broken == dict(zip(names, errors, strict=True))
+
+
 # files that have changed since the service read them
 
 

@@ -22,7 +22,7 @@ from tests.support.reachable import make_reachable
 from tests.support.readings import device_detectors, event_sources, resource
 
 
-@pytest.mark.parametrize("detector", [detector.name for detector in device_detectors() if not detector.find_in])
+@pytest.mark.parametrize("detector", [d.name for d in device_detectors() if not d.find_in_subsystems])
 def test_every_device_detector_has_event_sources(detector: str) -> None:
     """Which event sources each detector needs is checked in the detector's own tests."""
     assert event_sources(detector) != (set(), set())

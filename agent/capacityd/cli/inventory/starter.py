@@ -64,8 +64,8 @@ def starter_configuration(hostname: str, listings: Iterable[DeviceListing]) -> s
 
 
 def _why_left_out(detector: DeviceDetector, entry: DeviceEntry) -> str:
-    """Why the device is not suggested; "" if it passes, or may pass, the tests in detector.suggested_only_if."""
-    result = match_tests(key_matchers(detector, detector.suggested_only_if), entry.device)
+    """Why the device is not suggested; "" if it passes, or may pass, the tests in detector.suggestion_filter."""
+    result = match_tests(key_matchers(detector, detector.suggestion_filter), entry.device)
     if result.matches is False:
         test, _value = result.mismatches[0]  # match_tests() stops at the first test that fails
         return f"of {test.key}"
@@ -82,8 +82,8 @@ def _resource(listing: DeviceListing, first: DeviceEntry, used_names: set[str]) 
     """
     detector = listing.detector
     # Each resource tests these flags, because they may exclude one device of a kind, such as the system's disk.
-    flag_names = [key for key in detector.suggested_only_if if isinstance(detector.keys[key].kind, Flag)]
-    flags = {name: detector.suggested_only_if[name] for name in flag_names}
+    flag_names = [key for key in detector.suggestion_filter if isinstance(detector.keys[key].kind, Flag)]
+    flags = {name: detector.suggestion_filter[name] for name in flag_names}
     table = {**first.kind_selector.table, **flags}
     counted, unknown_because = _matching_devices(listing, table)
     devices = counted or [first.device]  # none is counted if a value of each device is unknown

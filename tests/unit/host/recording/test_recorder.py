@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from capacityd.cli import run
 from capacityd.config.keys import UNSAFE_ATTRIBUTES
-from capacityd.detectors.udev import find_in
+from capacityd.detectors.udev import find_in_subsystems
 from capacityd.host import time_limit
 from capacityd.host.live import LiveHost
 from capacityd.host.recording.contents import ATTRIBUTES, keeps_file
@@ -154,8 +154,8 @@ def test_a_file_among_devices_and_a_device_named_like_a_left_out_folder() -> Non
     files = {"/sys/class/drm/version": "drm 1.1", f"{misc}/uevent": "", f"{misc}/power/control": "auto"}
     links = {"/sys/class/misc/microcode": misc, f"{misc}/subsystem": "/sys/class/misc"}
     host = RecordedHost(Recorder(RecordedHost({"files": files, "links": links})).run())
-    assert [*find_in(host, ["drm"])] == []
-    assert [device.name for device in find_in(host, ["misc"])] == ["microcode"]
+    assert [*find_in_subsystems(host, ["drm"])] == []
+    assert [device.name for device in find_in_subsystems(host, ["misc"])] == ["microcode"]
 
 
 def test_passwords_and_files_whose_reading_accesses_hardware_are_not_recorded() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from capacityd.cli.inventory.selectors import exact_match
+from capacityd.cli.inventory.selectors import exact_toml_value
 from capacityd.detectors.udev import find_in_subsystems
 from capacityd.discovery.reader import value_of
 from capacityd.host.recording.format import read_recording
@@ -94,7 +94,7 @@ def test_no_text_of_a_device_is_taken_for_a_mistake(machine: str) -> None:
                     for text in value if isinstance(value, tuple) else (value,):
                         # Other characters are an error in a configuration.
                         if isinstance(text, str) and text and text.isprintable():
-                            assert exact_match(kind, text), (detector.name, key, text)
+                            assert exact_toml_value(kind, text), (detector.name, key, text)
 
 
 @pytest.mark.parametrize("machine", machines())

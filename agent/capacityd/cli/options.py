@@ -12,10 +12,7 @@ from capacityd.model.options import Selection
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of a command. Options of other commands keep their defaults. None: the option is not given.
-
-    The help texts are in cli/parser.py.
-    """
+    """The options of a command. Options of other commands keep their defaults. None: the option is not given."""
 
     command: str
     selection: Selection

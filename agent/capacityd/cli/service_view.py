@@ -22,10 +22,11 @@ from capacityd.schema.toml_values import toml_key
 
 _TIMEOUT = 5.0
 """Seconds for the check of a path."""
-_RUNS_TEXT = re.compile(r".*sh|python[0-9.]*")
-"""Names of programs that run the text after the option -c."""
-_TEXT_OPTION = re.compile("-[a-z]*c")
-_TEXT_IS_NOT_CHECKED = (
+_INTERPRETER = re.compile(r".*sh|python[0-9.]*")
+"""Names of programs that run the source code after the option -c."""
+_CODE_OPTION = re.compile("-[a-z]*c")
+"""-c, alone or after other options, such as -ec."""
+_CODE_IS_NOT_CHECKED = (
     "the text after -c is not checked, and it runs in the service's sandbox, where paths may be hidden: compare with "
     "`capacityd probe --as-service`"
 )
@@ -53,8 +54,7 @@ def node_name_error(config: Config, kubeconfig: str | None) -> str:
     if not name:
         return ""
     check = partial(_node_name_error, name, kubeconfig or config.settings.kubeconfig)
-    error = text_within(_TIMEOUT, check)
-    return "" if error is None else error  # None: the kubeconfig could not be read in time
+    return text_within(_TIMEOUT, check) or ""  # None: the kubeconfig could not be read in time
 
 
 def _node_name_error(name: str, kubeconfig: str | None) -> str:
@@ -73,7 +73,7 @@ def _checks(config: Config, kubeconfig: str | None) -> Iterator[tuple[Problem, C
     function that returns what is wrong with the path."""
     sandbox = service_sandbox()
     for resource in config.resources:
-        for path in resource.when_paths:  # each path is absolute and has no wildcard (config/keys.py)
+        for path in resource.when_paths:  # the parser accepts only absolute paths without wildcards
             yield _place(resource, "when"), partial(_why_hidden, path, sandbox)
         for table in resource.tables:
             if resource.detector == "file":
@@ -98,6 +98,7 @@ def _place(resource: Resource, key: str) -> Problem:
 
 
 def _why_hidden(path: str, sandbox: Sandbox) -> str:
+    """Why the service does not see a path; "" if it does."""
     return hidden_text(path) if sandbox.hides(path) else ""
 
 
@@ -108,16 +109,16 @@ def _why_unusable_command(command: tuple[str, ...], sandbox: Sandbox) -> str:
     for word in command:
         if word.startswith("/") and sandbox.hides(word):
             return hidden_text(word)
-    return _TEXT_IS_NOT_CHECKED if _contains_program_text(command) else ""
+    return _CODE_IS_NOT_CHECKED if _contains_code(command) else ""
 
 
-def _contains_program_text(command: tuple[str, ...]) -> bool:
-    """Whether a command contains the text of a program: ["/bin/sh", "-c", "ls | wc -l"], for example."""
+def _contains_code(command: tuple[str, ...]) -> bool:
+    """Whether a command contains source code: ["/bin/sh", "-c", "ls | wc -l"], for example."""
     for index, word in enumerate(command):
         program = os.path.basename(word)
-        if _RUNS_TEXT.fullmatch(program):  # the first word, or the shell after ["/usr/bin/timeout", "5"]
+        if _INTERPRETER.fullmatch(program):  # the first word, or the shell after ["/usr/bin/timeout", "5"]
             arguments = command[index + 1 :]
-            return any(_TEXT_OPTION.fullmatch(argument) for argument in arguments)
+            return any(_CODE_OPTION.fullmatch(argument) for argument in arguments)
     return False
 
 

@@ -61,14 +61,13 @@ def parse(documents: Sequence[TomlTable], failures: Sequence[Problem]) -> Loaded
     for table, declared_settings in SETTINGS_TABLES.items():
         for key, origin in merged.origins[table].items():
             if key in declared_settings:
-                value = origin.parse(key, declared_settings[key].type.parse)
+                settings[key] = origin.parse(key, declared_settings[key].type.parse)
             else:
-                value = None
                 origin.report_unknown(key, [*declared_settings])
             if origin.problems:
+                settings.pop(key, None)  # the default applies
                 merged.problems += origin.problems
             else:
-                settings[key] = value
                 valid[table][key] = origin
     resources = []
     warnings: list[Problem] = []

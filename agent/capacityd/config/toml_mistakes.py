@@ -112,12 +112,12 @@ _VALUE_AFTER = re.compile(
     re.VERBOSE,
 )
 """The rest of a value without quotes."""
-_TRUE = "write {key} = true"
-_FALSE = "write {key} = false"
+_WRITE_TRUE = "write {key} = true"
+_WRITE_FALSE = "write {key} = false"
 _NO_NULL = "TOML has no {value}; leave {key} out"
 _UNQUOTED_WORDS = {
-    "true": _TRUE, "yes": _TRUE, "on": _TRUE,
-    "false": _FALSE, "no": _FALSE, "off": _FALSE,
+    "true": _WRITE_TRUE, "yes": _WRITE_TRUE, "on": _WRITE_TRUE,
+    "false": _WRITE_FALSE, "no": _WRITE_FALSE, "off": _WRITE_FALSE,
     "null": _NO_NULL, "none": _NO_NULL, "nil": _NO_NULL,
 }  # fmt: skip
 """A value without quotes, in lower case -> the remedy."""

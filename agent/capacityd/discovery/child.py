@@ -59,10 +59,10 @@ class Child:
 
     @property
     def kill_at(self) -> float:
-        """When to kill the child, by time.monotonic(). Until busy_until, busy time does not count."""
-        without_busy_time = self.started + max_blocked_of(self.resource)
-        with_busy_time = min(without_busy_time + self.busy, self.busy_until)
-        return max(without_busy_time, with_busy_time)
+        """When to kill the child, by time.monotonic(). Busy time postpones it, at most to busy_until."""
+        earliest = self.started + max_blocked_of(self.resource)
+        postponed = min(earliest + self.busy, self.busy_until)
+        return max(earliest, postponed)  # timeout settings may end after busy_until
 
     def is_late(self) -> bool:
         """Whether to kill the child now."""
@@ -88,8 +88,7 @@ class Child:
         if was_late:
             was_busy = self.kill_at == self.busy_until
             limit = MAX_BUSY if was_busy else max_blocked_of(self.resource)
-            timeouts = _timeouts(self.resource)
-            seconds = sum(timeouts) if timeouts else limit
+            seconds = sum(_timeouts(self.resource)) or limit  # the configured timeouts, if there are any
             return Unknown(f"the detector {name} did not end within {round(seconds, 1):g} s", Cause.TIMEOUT)
         if status is not None and os.WIFSIGNALED(status):
             killed_by = signal.Signals(os.WTERMSIG(status))
@@ -122,7 +121,7 @@ class Child:
 
 
 def max_blocked_of(resource: Resource) -> float:
-    """Seconds for which a resource's child may be blocked. With a timeout setting, seconds for which it may run."""
+    """Seconds for which a resource's child may be blocked or, if the detector has a timeout setting, may run."""
     timeouts = _timeouts(resource)
     if not timeouts:
         return MAX_BLOCKED
@@ -154,13 +153,13 @@ def start_child(resource: Resource, read: Callable[[], object], *, explain: bool
     read_end, write_end = pipe
     if pid == 0:
         os.close(read_end)
-        _be_child(read, resource, write_end, explain=explain)  # does not return
+        _run_child(read, resource, write_end, explain=explain)  # does not return
     os.close(write_end)
     os.set_blocking(read_end, False)
     return Child(resource, pid, pipe=read_end, started=time.monotonic(), busy_until=busy_until)
 
 
-def _be_child(read: Callable[[], object], resource: Resource, pipe: int, *, explain: bool) -> NoReturn:
+def _run_child(read: Callable[[], object], resource: Resource, pipe: int, *, explain: bool) -> NoReturn:
     """Reads the resource, writes the result to the pipe, and ends this process."""
     try:
         os.setpgid(0, 0)  # a new group, which kill() kills with all programs that the child has started
@@ -185,7 +184,8 @@ def _be_child(read: Callable[[], object], resource: Resource, pipe: int, *, expl
                 result = Unknown(f"{why}{how_to_see(message)}", Cause.DETECTOR_FAILED)
         data = json.dumps(encode_variant(result)).encode()
         while data:
-            data = data[os.write(pipe, data) :]
+            written = os.write(pipe, data)
+            data = data[written:]
     finally:
         os._exit(0)
 

@@ -24,6 +24,7 @@ from capacityd.schema.value_types import Amount
 _UNIT = re.compile(r"[A-Za-z]+(/s)?$")
 """The unit at the end of an amount."""
 _NOT_RESPONDING = (errno.EIO, errno.ETIMEDOUT, errno.EREMOTEIO, errno.ENODATA, errno.EBUSY, errno.EAGAIN)
+"""What drivers return for a file in /sys if the device does not respond."""
 _SERVICE_RETRIES = "the service retries by itself"
 
 
@@ -81,7 +82,7 @@ def explain_error(resource: Resource, error: HostError) -> Unknown:
 
 
 def _hints(host: Host, resource: Resource, candidates: Sequence[Candidate]) -> Iterator[str]:
-    """Yields hints at probable mistakes: an unused "except" or, if no device counts, names that nearly match."""
+    """Yields hints at probable mistakes: an "except" that excludes nothing or, if no device counts, similar values."""
     if any(candidate.contribution for candidate in candidates):
         excludes_any = any(candidate.match.excepted for candidate in candidates)
         if resource.excepts and not excludes_any:
@@ -183,6 +184,7 @@ def _advice(resource: Resource, error: HostError, *, unreadable_key: str) -> str
 
 
 def _errno_advice(error: HostError) -> str:
+    """What to do about the error's number; "" if the number suggests nothing."""
     if isinstance(error, NotRecorded):
         return "run it on the recorded machine: a recording contains only the files that detectors read"
     if error.errno in (errno.EACCES, errno.EPERM) and os.geteuid() != 0:

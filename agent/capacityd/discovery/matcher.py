@@ -44,7 +44,7 @@ class MatchResult:
         if self.error is not None:
             return f"{self.unreadable_key}: {self.error}" if self.unreadable_key else str(self.error)
         if self.excepted:
-            tests = [f"{test.key} is {test.text}" for test in self.excepted]
+            tests = [f"{test.key} matches {test.text}" for test in self.excepted]
             return f"except: {' and '.join(tests)}"
         mismatches = [f"{test.key} does not match" for test, _ in self.mismatches]
         return "; ".join(dict.fromkeys(mismatches))  # without duplicates
@@ -69,7 +69,7 @@ class Candidate:
     contribution: Contribution | None = None
     """None: the device does not count, or may not count."""
     share: int = 0
-    """The contribution in base units."""
+    """The amount of the contribution, in base units."""
 
 
 def match_device(tables: Sequence[Table], excepts: Sequence[Table], read: Callable[[str], Value]) -> MatchResult:

@@ -136,7 +136,7 @@ def _unknown_reading(undetermined: Sequence[Candidate]) -> Unknown:
 
 
 def _why_none(detector: DeviceDetector, host: Host, *, subsystems: Sequence[str], total: int) -> str:
-    """Why no device counts. subsystems: the subsystems that were searched; empty if the detector searches everywhere.
+    """Why no device counts. subsystems: those that were searched; empty if the detector always enumerates all devices.
     total: the number of candidates."""
     searched = " ".join((detector.name, *subsystems))
     if total:
@@ -228,5 +228,5 @@ def _quantity(resource: Resource, contributions: Sequence[Contribution], shares:
     if value <= 0 and before_reserve != 0:
         unit = f" {resource.unit}" if resource.unit else ""
         warning = f"less than 1{unit} remains after the reserve, so 0 is published"
-    seconds = [contribution.valid_for for contribution in contributions if contribution.valid_for is not None]
-    return Quantity(max(0, value), tuple(contributions), warning=warning, valid_for=min(seconds, default=None))
+    limits = [contribution.valid_for for contribution in contributions if contribution.valid_for is not None]
+    return Quantity(max(0, value), tuple(contributions), warning=warning, valid_for=min(limits, default=None))

@@ -1,6 +1,6 @@
 """Reads all resources, each in its own child process.
 
-So if a detector hangs in the kernel, dies, leaks memory or leaves children behind, only that resource is unknown.
+A detector that hangs in the kernel, dies, leaks memory or leaves children behind makes only its own resource unknown.
 """
 
 from __future__ import annotations
@@ -35,13 +35,8 @@ def probe(config: Config, host: Host, node_name: str | None, *, explain: bool = 
     readings: dict[str, Reading] = {
         name: Unknown(f"configuration: {why}", Cause.CONFIGURATION) for name, why in config.broken.items()
     }
-    readings |= _hanging(config.resources)
+    readings |= _hanging_resources(config.resources)
     busy_until = time.monotonic() + MAX_BUSY
-
-    def start(resource: Resource) -> Child | Unknown:
-        read = partial(read_resource, resource, host, node_name, explain=explain)
-        return start_child(resource, read, explain=explain, busy_until=busy_until)
-
     waiting = deque(resource for resource in config.resources if resource.name not in readings)
     running: dict[int, Child] = {}  # file descriptor of the pipe -> its child
     runs_programs = any(resource.detector == "exec" for resource in config.resources)
@@ -51,7 +46,8 @@ def probe(config: Config, host: Host, node_name: str | None, *, explain: bool = 
         while waiting or running:
             while waiting and len(running) < _MAX_CHILDREN:
                 resource = waiting[0]
-                started = start(resource)
+                read = partial(read_resource, resource, host, node_name, explain=explain)
+                started = start_child(resource, read, explain=explain, busy_until=busy_until)
                 if isinstance(started, Child):
                     running[started.pipe] = started
                 elif running:
@@ -70,11 +66,11 @@ def probe(config: Config, host: Host, node_name: str | None, *, explain: bool = 
     return {name: readings[name] for name in sorted(readings)}
 
 
-def _hanging(resources: Iterable[Resource]) -> dict[str, Unknown]:
+def _hanging_resources(resources: Iterable[Resource]) -> dict[str, Unknown]:
     """The readings of resources whose process of an earlier pass could not be killed.
 
-    Such a process is now a child of the service, and a sibling of this worker. A new process for the resource would
-    also hang, and after many passes, hanging processes would fill the memory.
+    The worker of that pass has ended, so the process is now a child of the service and a sibling of this worker. A new
+    process for the resource would also hang, and after many passes, hanging processes would fill the memory.
     """
     siblings = [pid for pid in children_of(os.getppid()) if not has_ended(pid)]
     pid_by_mark = {mark_of(pid): pid for pid in siblings}

@@ -49,7 +49,7 @@ def _machine_value(key: str, host: Host, resource: Resource, *, node_name: str |
     if group == "devicetree":
         return tuple(host.lines(f"/proc/device-tree/{name}"))
     if group == "path":
-        return _existing(host, resource.when_paths)
+        return _existing_paths(host, resource.when_paths)
     if group == "arch":
         return host.arch()
     if node_name is None:
@@ -57,7 +57,7 @@ def _machine_value(key: str, host: Host, resource: Resource, *, node_name: str |
     return node_name
 
 
-def _existing(host: Host, paths: Iterable[str]) -> tuple[str, ...]:
+def _existing_paths(host: Host, paths: Iterable[str]) -> tuple[str, ...]:
     """The paths that exist. Raises HostError if no path is known to exist, and some could not be checked."""
     existing = []
     first_error: HostError | None = None

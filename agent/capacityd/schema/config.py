@@ -22,7 +22,7 @@ from capacityd.schema.units import FACTORS
 
 _NO_RESERVE = Reserve()
 REDUCTIONS: Mapping[str, Callable[[Sequence[int]], int]] = {"sum": sum, "min": min, "max": max}
-"""Value of the setting reduce -> the function that combines the devices' shares."""
+"""Value of the setting reduce -> the function that combines the devices' shares. A share is measure x slots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Resource:
         """
         total = self.reduced(shares)
         published_percent = 100 - self.reserve.percent
-        units = total * published_percent // (100 * self.base_units)
+        units = total * published_percent // (100 * self.base_units)  # one division, so that only the result is rounded
         return units - self.reserve.units
 
     @property
@@ -175,8 +175,8 @@ class Config:
     broken: Mapping[str, str] = field(default_factory=dict)
     """Name of each resource with an error -> the error. The reading of such a resource is unknown."""
     complete: bool = True
-    """Whether all resources are known. If false, nothing is removed from the Node, because a part of the files that
-    could not be parsed may configure the resource."""
+    """Whether all resources are known. If false, nothing is removed from the Node: what would be removed may be
+    configured in a part of the files that could not be parsed."""
     digest: str = ""
     """A short hash of the effective configuration. Machines with the same files have the same hash."""
 

@@ -66,7 +66,7 @@ def read_driver(host: Host, device: Device) -> Value:
 def is_system(_: Host, device: Device) -> Value:
     """Reads whether the operating system depends on the device; None if the device has no such value.
 
-    For devices whose names in SystemDevices are the names of their folders in /sys.
+    Only for kinds of devices that SystemDevices names by their folders in /sys.
     """
     if device.read_system_devices is None:
         return None

@@ -27,7 +27,7 @@ def _text_before(separator: str, text: str) -> str:
     return before
 
 
-def _write_a_list(text: str) -> str:
+def _list_remedy(text: str) -> str:
     names = [name.strip() for name in re.split("[|,]", text)]
     in_quotes = ", ".join(f'"{name}"' for name in names if name)
     return f"is a single name; to match any of several, write a list: [{in_quotes}]"
@@ -49,7 +49,7 @@ def _with_short_domain(address: str) -> str:
     return f"{domain.lstrip('0').zfill(4)}:{rest}"
 
 
-def _path_below_dev(text: str) -> str:
+def _dev_remedy(text: str) -> str:
     # A link such as by-id/x is in a folder of /dev whose name depends on the device: disk, serial, …
     folder = "*/" if text.startswith("by-") else ""
     return f'is not below /dev; write "/dev/{folder}{text}"'
@@ -72,9 +72,9 @@ BLANK_AT_END = Mistake(
     lambda text: f'begins or ends with a space, which no value does; write "{text.strip()}"',
 )
 """White space around a text. Values have no white space around them, because reading a file in /sys removes it."""
-SEVERAL_NAMES = Mistake(r"^[^\[]*[|,]", _write_a_list)
+SEVERAL_NAMES = Mistake(r"^[^\[]*[|,]", _list_remedy)
 """Names separated by "|" or ",". For a name that contains such a character, write a glob with a class: "a[,]b"."""
-SEPARATED_BY_BAR = Mistake(r"^[^\[]*[|]", _write_a_list)
+SEPARATED_BY_BAR = Mistake(r"^[^\[]*[|]", _list_remedy)
 """Texts separated by "|", such as "a|b". In contrast to SEVERAL_NAMES, a comma is valid."""
 ALIAS = Mistake(
     r"^[^\[]*:",
@@ -91,7 +91,7 @@ PATH_INSTEAD_OF_NAME = Mistake(
 )
 NOT_AN_INTERFACE = (PATH_INSTEAD_OF_NAME, SEVERAL_NAMES, ALIAS, WITH_PARENT)
 """All mistakes in the name of an interface."""
-NOT_IN_DEV = Mistake(r"^[^/*?\[]", _path_below_dev)
+NOT_IN_DEV = Mistake(r"^[^/*?\[]", _dev_remedy)
 """A relative path, for a key whose values are below /dev. A text that begins with a wildcard may match such a value."""
 NOT_ABSOLUTE = Mistake(r"^[^/*?\[]", lambda text: f'is not an absolute path; write "/{text}"')
 """A relative path. A text that begins with a wildcard may match an absolute path."""

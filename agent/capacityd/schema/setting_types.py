@@ -152,13 +152,9 @@ def _parse_command(raw: object) -> tuple[str, ...]:
 
 
 def _parse_line_key(raw: object) -> str:
-    if not isinstance(raw, str) or not _is_line_key(raw):
-        raise ValueError(f'must be a name in quotes, without a "=" or ":" behind it; got {describe_toml_value(raw)}')
-    return raw
-
-
-def _is_line_key(text: str) -> bool:
-    return text.isprintable() and _LINE_KEY.fullmatch(text) is not None
+    if isinstance(raw, str) and raw.isprintable() and _LINE_KEY.fullmatch(raw):
+        return raw
+    raise ValueError(f'must be a name in quotes, without a "=" or ":" behind it; got {describe_toml_value(raw)}')
 
 
 def _parse_node_name(raw: object) -> str:
@@ -190,7 +186,7 @@ def _parse_reserve(raw: object) -> Reserve:
             f"got {describe_toml_value(raw)}"
         )
     percent = int(match[1])
-    if percent > 99:
+    if percent >= 100:
         raise ValueError(f'must be less than 100%; got "{raw}"')
     return Reserve(percent=percent)
 

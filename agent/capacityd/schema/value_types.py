@@ -25,7 +25,7 @@ from capacityd.schema.toml_values import describe_toml_value, parse_boolean, par
 from capacityd.schema.units import Dimension, is_amount, parse_amount
 
 _HEX_GLOB = re.compile(r"([0-9a-fA-F]*([*?]|\[[^\]]+\]))+[0-9a-fA-F]*")
-"""Hexadecimal digits with at least one *, ? or class."""
+"""Hexadecimal digits with at least one *, ? or class, such as 10d[ef]."""
 _SIGNS = (">=", "<=", ">", "<", "=")
 """The signs of comparisons."""
 _EXAMPLES: Mapping[Dimension, str] = {"size": ">=500GB", "speed": ">=10Gbit/s", "frequency": ">=3GHz", "number": ">=1"}
@@ -113,7 +113,7 @@ class HexId:
         is_prefix = self.prefix_matches and digits in (2, 4)
         if is_prefix:
             return GlobMatcher(f"{pattern}*", ignore_case=True)
-        complete_digits = digits + 1 if self.prefix_matches else self.digits
+        complete_digits = digits + 1 if self.prefix_matches else self.digits  # 2, 4 or 6 for 1, 3 or 5 digits
         meant = pattern.zfill(complete_digits)
         raise ValueError(f'"{text}" must be {valid_length}; did you mean "{meant}"?')
 

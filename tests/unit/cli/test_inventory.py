@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from capacityd.cli import run
 from capacityd.cli.inventory.devices import DeviceEntry
-from capacityd.cli.inventory.selectors import exact_match
+from capacityd.cli.inventory.selectors import exact_toml_value
 from capacityd.cli.inventory.table import print_devices, readable
 from capacityd.discovery.reader import read_resource
 from capacityd.host.recording.replay import RecordedHost
@@ -161,7 +161,7 @@ def test_selectors_match_one_device_or_one_kind(host: RecordedHost) -> None:
 
 @pytest.mark.parametrize("value", ["(a|b)", r"\d", "^x", "x$", "x.+", "[0]+", ".*", "a{b}", "$x", ">=5"])
 def test_a_value_that_looks_like_a_mistake_has_a_line(value: str) -> None:
-    text = exact_match(Text(), value)
+    text = exact_toml_value(Text(), value)
     assert isinstance(text, str)
     assert [matcher.matches(value) for matcher in Text().parse(text)] == [True]
 

@@ -79,7 +79,7 @@ RISEN = replace(kept(NAME, 4, 5, "the reading differs"), action=Action.SET)
         (
             running(error="it lags", not_watched="refused"),
             4,
-            "\n! the Node is not watched: refused\n  → until it is, passes read the Node: once a minute while ",
+            "\n! the Node is not watched: refused\n  → passes read the Node instead: once a minute while ",
         ),
         (
             passed(troubles=(Trouble(ConditionReason.DENIED, "the condition CapacityPublished is denied: why"),)),

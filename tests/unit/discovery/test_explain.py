@@ -74,7 +74,7 @@ def output(folder: Path, written: str, recorded: dict[str, Any], capsys: pytest.
             'usb = [{ vendor = "0529" }, { vendor = "046d", hub = true }, { serial = "B" }]',
             '1-3: hub is true, wanted false by default; vendor is "05e3", wanted "046d"',
         ),
-        ('usb = { vendor = "0403" }\nexcept = { serial = "A*" }', '1-1: except: serial is "A*"'),
+        ('usb = { vendor = "0403" }\nexcept = { serial = "A*" }', '1-1: except: serial matches "A*"'),
         ('disk = { size = ">=500GB" }', "sda: size is 480 GB (479999999488 B), wanted >=500GB"),
         ('disk = { size = ">=500GiB" }', "sdb: size is 256 GiB, wanted >=500GiB"),
         ('disk = { properties = { ID_BUS = "ata" } }', 'sda: properties.ID_BUS is missing, wanted "ata"'),

@@ -48,7 +48,7 @@ def test_the_reason_names_the_keys_that_decided() -> None:
     read = reader({"a": False, "b": False})
     assert match_device([table("a"), table("b"), table("a")], [], read).reason == "a does not match; b does not match"
     yes = reader({"a": True, "b": True})
-    assert match_device([table("a")], [table("b")], yes).reason == "except: b is yes"
+    assert match_device([table("a")], [table("b")], yes).reason == "except: b matches yes"
     unread = reader({"a": None, "b": None})
     for tables in ([table("a")], [table("a", "b")], [table("a"), table("b")]):
         assert match_device(tables, [], unread).reason == "a: can't be read"

@@ -48,7 +48,7 @@ def withdraw(options: Options) -> int:
     writes = not options.dry_run
     refuse_combinations(options, writes=writes)
     if writes:
-        _refuse_beside_service(options, _INSTEAD_OF_WITHDRAW)
+        _refuse_while_service_runs(options, _INSTEAD_OF_WITHDRAW)
     host = host_of(options.selection)
     config = load(options.selection.config).config  # withdraw works with errors in the configuration
     withdrawal = Pass(
@@ -78,8 +78,8 @@ def _remove_files_of_service(config: Config) -> None:
         print_message(f"{error}: delete it")
 
 
-def _refuse_beside_service(options: Options, alternative: str) -> None:
-    """Raises UsageError if the service runs, because only one process may write the Node. Allows a Node in a file.
+def _refuse_while_service_runs(options: Options, alternative: str) -> None:
+    """Raises UsageError if the service runs, because only one process may write the Node. Allows a Node file.
 
     alternative: what the user can do while the service runs.
     """
@@ -88,8 +88,8 @@ def _refuse_beside_service(options: Options, alternative: str) -> None:
     service = runtime_files.running_service(runtime_files.runtime_directory())
     if service is not None:
         raise UsageError(
-            f"the service is running (PID {service.pid or '?'}), and writes the Node itself: `systemctl stop "
-            f"capacityd` ends it; {alternative}"
+            f"the service is running (PID {service.pid or '?'}), and writes the Node itself: "
+            f"`systemctl stop capacityd` ends it; {alternative}"
         )
 
 
@@ -102,7 +102,7 @@ def _publish(options: Options, *, writes: bool) -> int:
         raise UsageError("[kubernetes] observe = true forbids writes; `capacityd plan` shows the changes")
     refuse_combinations(options, writes=writes)
     if writes:
-        _refuse_beside_service(options, _INSTEAD_OF_APPLY)
+        _refuse_while_service_runs(options, _INSTEAD_OF_APPLY)
     publication = Pass(
         node_of(options.selection, config, host),
         read_machine=partial(_read_machine, config, host),
@@ -133,7 +133,7 @@ def _run_pass(one_pass: Pass, options: Options) -> Outcome:
     if end.error is not None:
         raise end.error
     if end.outcome is None:
-        # This can't happen: only a pass that remembers an earlier pass sends nothing.
+        # This cannot happen: only a Pass with may_send_nothing ends without an outcome and without an error.
         raise CapacitydError("the pass has sent nothing")
     for warning in end.outcome.warnings:
         print_message(warning)

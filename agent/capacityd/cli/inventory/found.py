@@ -1,4 +1,4 @@
-"""Reads the devices of each detector in a child process. So a read that hangs affects only one detector."""
+"""Reads the devices of each detector in a child process, so that a read that hangs affects only one detector."""
 
 from __future__ import annotations
 

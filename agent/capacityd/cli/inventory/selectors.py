@@ -153,10 +153,10 @@ def toml_of(detector: DeviceDetector, device: FoundDevice, key: str) -> TomlValu
     value = device.get(key)
     if value is None and isinstance(kind, Text | HexId):
         return ""
-    return exact_match(kind, value)
+    return exact_toml_value(kind, value)
 
 
-def exact_match(kind: Kind, value: Value) -> TomlValue:
+def exact_toml_value(kind: Kind, value: Value) -> TomlValue:
     """The TOML value that matches exactly this value of a device; None if no TOML value does."""
     if isinstance(kind, Flag):
         return value if isinstance(value, bool) else None

@@ -50,7 +50,7 @@ def starter_configuration(hostname: str, listings: Iterable[DeviceListing]) -> s
             parts.append(f"# not all devices could be listed: {listing.error}\n")
         elif not listing.entries:
             parts.append("# this machine has none\n")
-        suggested: dict[str, DeviceEntry] = {}  # the TOML of each suggested kind -> the first device
+        suggested: dict[str, DeviceEntry] = {}  # the TOML of each suggested kind -> one entry of the kind
         left_out: dict[str, list[str]] = {}  # reason -> names of the devices that are not suggested
         for entry in listing.entries:
             if reason := _why_left_out(listing.detector, entry):
@@ -59,7 +59,7 @@ def starter_configuration(hostname: str, listings: Iterable[DeviceListing]) -> s
                 suggested.setdefault(entry.kind_selector.toml, entry)
         for reason, names in left_out.items():
             parts.append(f"# left out because {reason}: {listed(names, most=_MAX_NAMES)}\n")
-        parts += [f"\n{_resource(listing, first, used_names)}" for first in suggested.values()]
+        parts += [f"\n{_resource(listing, entry, used_names)}" for entry in suggested.values()]
     return "".join(parts)
 
 
@@ -75,18 +75,18 @@ def _why_left_out(detector: DeviceDetector, entry: DeviceEntry) -> str:
     return ""
 
 
-def _resource(listing: DeviceListing, first: DeviceEntry, used_names: set[str]) -> str:
+def _resource(listing: DeviceListing, entry: DeviceEntry, used_names: set[str]) -> str:
     """The resource for all devices of a kind, as TOML. All lines are comments if the quantity is unknown.
 
-    first: a device of the kind. used_names: the names of earlier resources, without the domain. Adds the new name.
+    entry: an entry of the kind. used_names: the names of earlier resources, without the domain. Adds the new name.
     """
     detector = listing.detector
     # Each resource tests these flags, because they may exclude one device of a kind, such as the system's disk.
     flag_names = [key for key in detector.suggestion_filter if isinstance(detector.keys[key].kind, Flag)]
     flags = {name: detector.suggestion_filter[name] for name in flag_names}
-    table = {**first.kind_selector.table, **flags}
+    table = {**entry.kind_selector.table, **flags}
     counted, unknown_because = _matching_devices(listing, table)
-    devices = counted or [first.device]  # none is counted if a value of each device is unknown
+    devices = counted or [entry.device]  # none is counted if a value of each device is unknown
     name = _resource_name(detector, devices[0], used_names)
     used_names.add(name)
     lines = [
@@ -122,7 +122,8 @@ def _measure_comments(detector: DeviceDetector, devices: Sequence[FoundDevice]) 
     used_dimensions: set[Dimension] = set()
     for key, measure in detector.measures.items():
         values = [device.get(key) for device in devices]
-        if not all(values) or measure.dimension in used_dimensions:
+        all_report_it = all(values)  # neither missing nor 0
+        if not all_report_it or measure.dimension in used_dimensions:
             continue
         used_dimensions.add(measure.dimension)
         unit, base_units = _UNITS[measure.dimension]

@@ -24,8 +24,7 @@ def reason_text(reading: Reading, expected: int | None) -> str:
     reason = reading.warning if isinstance(reading, Quantity) else reading.reason
     if not is_below(reading, expected):
         return reason
-    below = f"less than the expected {expected}"
-    return f"{reason}; {below}" if reason else below
+    return f"{reason}; less than the expected {expected}" if reason else f"less than the expected {expected}"
 
 
 def print_explanation(resource: Resource, reading: Reading) -> None:

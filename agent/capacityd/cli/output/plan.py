@@ -12,7 +12,7 @@ from capacityd.model.plan import Action, Change, Plan
 from capacityd.node.documents.patch import patch_document, require_preconditions
 
 _HEADER = ("OP", "RESOURCE", "STORED", "DESIRED", "UNIT", "REASON")
-# SIGNS in cli/help.py explains the signs. Action.SET has two signs, for new and for changed keys (_sign()).
+# Action.SET is missing, because its sign depends on whether the key is new (_sign()).
 _SIGNS = {Action.REMOVE: "-", Action.KEEP: "=", Action.HOLD: "…", Action.REFUSE: "!", Action.DENY: "!"}
 
 

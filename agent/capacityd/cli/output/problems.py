@@ -1,4 +1,4 @@
-"""The problems that `status` shows, each with advice. Pure."""
+"""The problems that `status` shows, each with advice."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def service_problems(service: ServiceStatus, last_pass: PassStatus, now: float) 
         yield StatusProblem(error, _next_attempt(service, now))
     # If a pass has failed for the same reason as the watch, the error above already contains the reason.
     if service.not_watched and service.not_watched not in error:
-        advice = "until it is, passes read the Node: once a minute while something is wrong, else every five minutes"
+        advice = "passes read the Node instead: once a minute while something is wrong, else every five minutes"
         yield StatusProblem(f"the Node is not watched: {service.not_watched}", advice)
     busy_for = now - service.busy_since
     if service.activity is not None and busy_for >= _SLOW:

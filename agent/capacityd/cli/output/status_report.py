@@ -1,4 +1,4 @@
-"""The report of `status`, and its rows about resources and labels. Pure."""
+"""The report of `status`, and its rows about resources and labels."""
 
 from __future__ import annotations
 

@@ -130,9 +130,9 @@ def _running_speed(host: Host, path: str) -> int | None:
 
 
 def _max_speed(host: Host, device: Device) -> Value:
-    """The speed in bit/s of the interface's best supported link mode, even if its optics or its link partner are slower
-    (netdata#14803). For a bond, the speed that its members can carry together in its mode. Raises HostError if the
-    speed is unknown."""
+    """The speed in bit/s of the interface's best supported link mode, even if its link partner is slower (netdata#14803).
+    Some drivers support only the modes of the plugged module (phylink, ixgbe). For a bond, the speed that its members
+    can carry together in its mode. Raises HostError if the speed is unknown."""
     name = os.path.basename(device.path)
     kind = software_kind(host, device.path)
     if kind == "team":

@@ -20,6 +20,8 @@ ADVICE = {  # the page, and texts that it must contain
     "an SSD behind a RAID controller": ("docs/reference.md", "USB sticks and RAID often report hdd"),
     "an F2FS on several disks": ("docs/hardware.md", "disk of an F2FS"),
     "a file system that has grown": ("docs/hardware.md", "notices that a file system has grown"),
+    "the size of a ZFS dataset": ("docs/hardware.md", "`refquota` and `refreservation` are equal, the size is fixed"),
+    "the speed of an SFP module": ("docs/recipes.md", "SFP module. For ports of 10 Gbit/s, match the `device`"),
     "a pool of mergerfs": ("docs/hardware.md", "mergerfs is `overlay`"),
     "a device that USB/IP shares": ("docs/hardware.md", 'except = { driver = "usbip-host" }'),
     "the sockets of a virtual machine": ("docs/hardware.md", "often one socket for each processor"),

@@ -34,7 +34,7 @@ ADVICE = {  # the page, and texts that it must contain
     "an address of a PCI function": ("docs/reference.md", "such as 0000:3b:00.0; may change"),
     "a tape drive has several nodes": ("docs/hardware.md", '"/dev/st*[0-9]"'),
     "a USB 3 device on USB 2": ("docs/recipes.md", "has a different `port` if it falls back to USB 2"),
-    "a part of an AMD GPU": ("docs/recipes.md", "`pci` does not count the parts of a divided GPU"),
+    "a partition of an AMD GPU": ("docs/recipes.md", "`pci` does not count the partitions of a GPU"),
     "the link of an idle GPU": ("docs/recipes.md", "Do not match `current_link_speed`"),
     "the serial number of a serial port": ("docs/recipes.md", 'ID_SERIAL_SHORT = "A17"'),
     "a 32-bit program in the sandbox": ("docs/files-and-programs.md", "`SystemCallArchitectures=native x86`"),

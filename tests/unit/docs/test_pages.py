@@ -134,7 +134,7 @@ def test_every_detector_has_an_example() -> None:
 def test_the_readmes_figures_are_the_limits_of_the_bench() -> None:
     words = " ".join((ROOT / "README.md").read_text().replace("> ", "").split())
     assert f"at most {MOST_MEMORY} MiB of memory" in words
-    assert "less than a second of processor time for a pass" in words
+    assert "less than a second of CPU time for a pass" in words
     assert "at most twice a minute" in words
     assert (MOST_SECONDS, MOST_WAKEUPS) == (1, 2)
 

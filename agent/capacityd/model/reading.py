@@ -100,7 +100,7 @@ class Quantity:
     warning: str = ""
     explanation: Explanation | None = None
     valid_for: float | None = None
-    """Seconds until the resource must be read again, because its source is then too old; None for no limit."""
+    """Seconds until the source of the reading is too old; None if it never is."""
 
 
 @dataclass(frozen=True, slots=True)

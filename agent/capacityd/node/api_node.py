@@ -128,7 +128,8 @@ class ApiNode:
         files = CredentialFiles(self._kubeconfig or find_kubelet_kubeconfig(), own_trust())
         try:
             access = Kubeconfig(files).access(PLUGIN_TIMEOUT)
-            from capacityd.node.client import Client  # the import of the library takes longer than a request
+            # Without usable credentials, the slow import of the HTTP library is not needed.
+            from capacityd.node.client import Client
 
             return Client(access)
         finally:

@@ -89,16 +89,17 @@ def _refuse_restoring(entry: Entry) -> Decision:
     """Decides about a changed key while the list of device plugins is unreadable."""
     stored = f"{entry.stored.capacity} (allocatable {entry.stored.allocatable})"
     reason = f"another writer, perhaps a device plugin, set it to {stored}: {CHECKPOINT_UNREADABLE}"
-    return replace(_refuse(entry, reason, desired=entry.published), published=entry.published)
+    refusal = _refuse(entry, reason, desired=entry.published)
+    return replace(refusal, published=entry.published)  # the key stays capacityd's, because no plugin is known to have it
 
 
 def _keep_published(entry: Entry, reading: Unknown) -> Decision:
     """Keeps or restores the published number while the reading is unknown."""
     is_as_published = entry.stored.equals(entry.published)
-    effect = "stays as it is" if is_as_published else _why_restored(entry)
+    what_happens = "stays as it is" if is_as_published else _why_restored(entry)
     return Decision(
         entry,
-        f"{effect}; unknown: {reading.reason}",
+        f"{what_happens}; unknown: {reading.reason}",
         desired=entry.published,
         published=entry.published,
         trouble=_unknown_trouble(entry, reading),

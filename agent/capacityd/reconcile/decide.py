@@ -90,7 +90,7 @@ def _refuse_restoring(entry: Entry) -> Decision:
     stored = f"{entry.stored.capacity} (allocatable {entry.stored.allocatable})"
     reason = f"another writer, perhaps a device plugin, set it to {stored}: {CHECKPOINT_UNREADABLE}"
     refusal = _refuse(entry, reason, desired=entry.published)
-    return replace(refusal, published=entry.published)  # the key stays capacityd's, because no plugin is known to have it
+    return replace(refusal, published=entry.published)  # the key stays capacityd's until a plugin is known to have it
 
 
 def _keep_published(entry: Entry, reading: Unknown) -> Decision:

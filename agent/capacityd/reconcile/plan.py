@@ -192,7 +192,7 @@ def _with_patch(
         after = replace(after, annotation=annotation_text(plan.published))
     if memory.overwritten_until(inputs.uptime) is not None:
         explained.append(Trouble(ConditionReason.OVERWRITTEN, _OVERWRITTEN))
-    # A denied condition is not added to `explained`: a condition that reports its own denial would be wrong once stored.
+    # `explained` lacks a denial of the condition: a condition that reports its own denial would be wrong once stored.
     delayed = {wait.key for wait in plan.waits if wait.key}
     troubles = troubles_of(after, inputs, explained, delayed)
     plan = replace(plan, troubles=troubles)

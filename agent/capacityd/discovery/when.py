@@ -52,6 +52,8 @@ def _machine_value(key: str, host: Host, resource: Resource, *, node_name: str |
         return _existing_paths(host, resource.when_paths)
     if group == "arch":
         return host.arch()
+    if group != "node_name":
+        raise NotImplementedError(f"no value for the key {key} of `when`")
     if node_name is None:
         raise HostError(_NODE_NAME_UNKNOWN)
     return node_name

@@ -133,7 +133,8 @@ def _max_speed(host: Host, device: Device) -> Value:
     """The speed in bit/s of the interface's best supported link mode, even if the link partner is slower.
 
     Some drivers support only the modes of the plugged module (phylink, ixgbe). For a bond, the speed that its members
-    can carry together in its mode. Raises HostError if the speed is unknown."""
+    can carry together in its mode. Raises HostError if the speed is unknown.
+    """
     name = os.path.basename(device.path)
     kind = software_kind(host, device.path)
     if kind == "team":

@@ -80,8 +80,7 @@ class Memory:
             return memory
         was_changed = memory.owned_digest != _owned_digest(node, memory.published)
         if was_changed and uptime not in memory.overwritten_at:  # a pass counts once, even if it reads the Node again
-            overwritten_at = (*memory.overwritten_at, uptime)
-            memory = replace(memory, overwritten_at=overwritten_at[-BURST:])
+            memory = replace(memory, overwritten_at=(*memory.overwritten_at, uptime)[-BURST:])
         return memory
 
     def published_on(self, node: NodeState) -> dict[Key, int]:
@@ -98,23 +97,20 @@ class Memory:
         return replace(self, writes=(), denied=due)
 
     def with_readings(self, readings: Mapping[str, Reading], uptime: float) -> Memory:
-        """The memory after the machine was read, even if the pass fails later.
+        """The memory after the machine was read. Forgets a reduction that the readings no longer ask for.
 
-        Forgets a reduction that the readings no longer ask for.
+        The pass must not change the readings later: each pass would begin the delay of a reduction anew.
         """
         unknown = [name for name, reading in readings.items() if isinstance(reading, Unknown)]
         keys = {*self.published, *self.lower_since}
         lower = [key for key in keys if _asks_to_lower(key, readings, self.published.get(key))]
-        return replace(
-            self,
-            unknown_since=_since(self.unknown_since, unknown, uptime),
-            lower_since=_since(self.lower_since, lower, uptime),
-        )
+        unknown_since = _since(self.unknown_since, unknown, uptime)
+        lower_since = _since(self.lower_since, lower, uptime)
+        return replace(self, unknown_since=unknown_since, lower_since=lower_since)
 
     def with_write(self, uptime: float) -> Memory:
         """The memory after a pass that has sent a patch."""
-        writes = (*self.writes, uptime)
-        return replace(self, writes=writes[-BURST:])
+        return replace(self, writes=(*self.writes, uptime)[-BURST:])
 
     def is_paused(self, name: str, uptime: float) -> bool:
         """Whether the next attempt after a denial is not due yet. name: a key of `denied`."""

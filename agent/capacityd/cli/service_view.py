@@ -14,6 +14,7 @@ from capacityd.linux.forked import text_within
 from capacityd.linux.sandbox import Sandbox, hidden_text, service_sandbox
 from capacityd.linux.trust import SERVICE_TRUST, flaw_of_command
 from capacityd.model.errors import CredentialsNotTrusted, NodeError, NodeUnauthorized
+from capacityd.model.text import printable
 from capacityd.node.kubeconfig import load
 from capacityd.node.kubelet_kubeconfig import find_kubelet_kubeconfig
 from capacityd.node.own_node import node_of
@@ -109,7 +110,10 @@ def _why_unusable_command(command: tuple[str, ...], sandbox: Sandbox) -> str:
     for word in command:
         if word.startswith("/") and sandbox.hides(word):
             return hidden_text(word)
-    return _CODE_IS_NOT_CHECKED if _contains_code(command) else ""
+    if _contains_code(command):
+        return _CODE_IS_NOT_CHECKED
+    patterns = [word for word in command if re.match(r"/.*[*?]", word)]
+    return f'no shell expands "{printable(patterns[0])}": use a script' if patterns else ""
 
 
 def _contains_code(command: tuple[str, ...]) -> bool:

@@ -47,8 +47,8 @@ def run(command: Sequence[str], timeout: float, max_output: int = _MAX_OUTPUT_BY
         return run_program(command, timeout, environment=_ENVIRONMENT, max_output=max_output)
     except ProgramTimeoutError:
         raise HostError(f"{program} did not end within {timeout:g} s", cause=Cause.TIMEOUT) from None
-    except OutputTooLargeError:
-        raise ProgramFailed(f"{program} wrote more than {max_output} bytes") from None
+    except OutputTooLargeError as e:
+        raise ProgramFailed(f"{program} wrote more than {max_output} bytes to {e}") from None
     except OSError as e:
         failed = f"{program} could not be started"
         if why := why_not_started(program, e.errno):  # the reason is in the beginning of the file

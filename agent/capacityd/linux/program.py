@@ -19,7 +19,7 @@ class ProgramTimeoutError(Exception):
 
 
 class OutputTooLargeError(Exception):
-    """The program wrote more than allowed to standard output or standard error."""
+    """The program wrote more than allowed to one of its outputs. The message names this output."""
 
 
 def run_program(
@@ -74,8 +74,8 @@ def _collect(pid: int, pipes: Sequence[int], *, deadline: float, max_output: int
     """Waits for the end of the program, and returns the output in each pipe.
 
     Does not wait until the pipes are closed, because processes that the program left behind may keep them open.
-    pipes: descriptors. deadline: a time of time.monotonic(). max_output: limit of bytes for each pipe. Raises
-    ProgramTimeoutError and OutputTooLargeError.
+    pipes: descriptors; the first is that of standard output. deadline: a time of time.monotonic(). max_output: limit of
+    bytes for each pipe. Raises ProgramTimeoutError and OutputTooLargeError.
     """
     output_by_pipe = {pipe: bytearray() for pipe in pipes}
     pidfd = os.pidfd_open(pid)  # becomes readable when the program ends
@@ -95,7 +95,7 @@ def _collect(pid: int, pipes: Sequence[int], *, deadline: float, max_output: int
                 chunk = os.read(pipe, _CHUNK_BYTES)
                 output_by_pipe[pipe] += chunk
                 if len(output_by_pipe[pipe]) > max_output:
-                    raise OutputTooLargeError
+                    raise OutputTooLargeError("standard output" if pipe == pipes[0] else "standard error")
                 if not chunk:
                     poll.unregister(pipe)  # all processes have closed the pipe
             has_ended = pidfd in ready

@@ -147,7 +147,7 @@ def _parse_command(raw: object) -> tuple[str, ...]:
         raise ValueError("must not contain a NUL character")
     for word in words:
         if _SHELL_SYNTAX.fullmatch(word):
-            raise ValueError(f'"{word}" needs a shell: ["/bin/sh", "-c", "…"]')
+            raise ValueError(f'"{word}" needs a shell: use a script')
     return tuple(words)
 
 

@@ -84,9 +84,8 @@ class HexId:
 
     def _in_quotes(self, number: int) -> str:
         """The IDs that a number without quotes may mean: the TOML parser returns the same integer for 10 and 0xa."""
-        digits = 2 if self.prefix_matches else self.digits  # the shortest ID that matches
-        decimal = f"{number:0{digits}}"
-        hexadecimal = f"{number:0{digits}x}"
+        decimal = self._with_zeros(f"{number}")
+        hexadecimal = self._with_zeros(f"{number:x}")
         if decimal == hexadecimal:
             return f'"{decimal}"'
         return f'"{decimal}", or "{hexadecimal}" if it was written 0x{hexadecimal}'
@@ -113,9 +112,12 @@ class HexId:
         is_prefix = self.prefix_matches and digits in (2, 4)
         if is_prefix:
             return GlobMatcher(f"{pattern}*", ignore_case=True)
-        complete_digits = digits + 1 if self.prefix_matches else self.digits  # 2, 4 or 6 for 1, 3 or 5 digits
-        meant = pattern.zfill(complete_digits)
-        raise ValueError(f'"{text}" must be {valid_length}; did you mean "{meant}"?')
+        raise ValueError(f'"{text}" must be {valid_length}; did you mean "{self._with_zeros(pattern)}"?')
+
+    def _with_zeros(self, digits: str) -> str:
+        """An ID with the zeros at its beginning that it lacks; a class has 2, 4 or 6 digits."""
+        length = len(digits)
+        return digits.zfill(length + length % 2 if self.prefix_matches else self.digits)
 
 
 @dataclass(frozen=True, slots=True)

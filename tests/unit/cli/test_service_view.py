@@ -121,6 +121,12 @@ def test_config_check_warns_of_a_text_that_a_shell_runs(check: Check, command: s
     assert ("capacityd probe --as-service" in "".join(warnings)) is warned
 
 
+@pytest.mark.parametrize(("argument", "warned"), [("/dev/nvidia*", True), ("*.lic", False), ("/etc/passwd", False)])
+def test_config_check_warns_of_a_pattern_that_no_shell_expands(check: Check, argument: str, warned: bool) -> None:
+    warnings = check.warnings(f'[resources."example.com/a"]\nexec = {{ command = ["/bin/ls", "{argument}"] }}\n')
+    assert (f'no shell expands "{argument}": use a script' in "".join(warnings)) is warned
+
+
 def test_config_check_does_not_wait_for_a_path_that_hangs(monkeypatch: pytest.MonkeyPatch, check: Check) -> None:
     """The path may be on a network file system whose server is away. The other paths are checked."""
 

@@ -90,8 +90,8 @@ def test_the_amount_is_the_number_that_the_program_prints(
         ("echo 'no seat' >&2; exit 3", "status 3; standard error: 7 characters", 'standard error: "no seat"'),
         ("kill -KILL $$", "was killed by signal 9 (out of memory?)", ""),
         ("kill -SEGV $$", "was killed by signal 11", ""),
-        ("exec head -c 1073741824 /dev/zero", "wrote more than 65536 bytes", ""),
-        ("exec head -c 1073741824 /dev/zero >&2", "wrote more than 65536 bytes", ""),
+        ("exec head -c 1073741824 /dev/zero", "wrote more than 65536 bytes to standard output", ""),
+        ("exec head -c 1073741824 /dev/zero >&2", "wrote more than 65536 bytes to standard error", ""),
     ],
 )
 def test_a_program_that_fails_or_prints_no_number_is_unknown(

@@ -48,7 +48,7 @@ _OWNER = ("untouched", "right_in_time", "true_only_while_right", "true_when_writ
 
 
 def a_limit_holds_a_change_back(memory: Memory, breach: Breach) -> float:
-    """The limit on writes can delay a change by a minute, and the condition can stay True meanwhile."""
+    """The limit on writes can delay a change by a minute. During this minute, the condition can stay True."""
     before = WRITES - 1  # the writes before the last one that the limit lets pass
     times = memory.passes_with_write[-before:]
     is_often = len(times) == before and times[-1] - times[0] < WRITES * MINUTE
@@ -56,8 +56,8 @@ def a_limit_holds_a_change_back(memory: Memory, breach: Breach) -> float:
 
 
 def many_events_wait(memory: Memory, breach: Breach) -> float:
-    """After six passes in a row for one kind of event, the next event of this kind can wait for a minute, and the
-    condition stays True meanwhile."""
+    """If events of one kind have started six passes in quick succession, the next event of this kind can wait for a
+    minute. During this minute, the condition stays True."""
     before = [at for at in memory.passes if at <= breach.since][-WRITES:]
     after = [at for at in memory.passes if at > breach.since]
     is_often = len(before) == WRITES and breach.since - before[0] < WRITES * MINUTE
@@ -66,7 +66,7 @@ def many_events_wait(memory: Memory, breach: Breach) -> float:
 
 
 def the_node_is_out_of_reach(memory: Memory, breach: Breach) -> float:
-    """While the service is stopped, or cannot read or write the Node, the condition stays as it is."""
+    """While the service is stopped, or cannot read or write the Node, the condition does not change."""
     if Trouble.API in memory.troubles or Trouble.STOPPED in memory.troubles:
         return inf
     ended = [memory.ended[trouble] for trouble in (Trouble.API, Trouble.STOPPED) if trouble in memory.ended]
@@ -75,17 +75,17 @@ def the_node_is_out_of_reach(memory: Memory, breach: Breach) -> float:
 
 
 def the_node_is_not_watched(memory: Memory, breach: Breach) -> float:
-    """If capacityd cannot watch the Node, it finds a change of the Node within five minutes."""
+    """If capacityd cannot watch the Node, it notices a change to the Node within five minutes."""
     return POLLED if memory.is_recent(Trouble.WATCH, within=memory.at - breach.since) else 0.0
 
 
 def the_watch_is_dead(memory: Memory, breach: Breach) -> float:
-    """If the watch of the Node breaks without an error, capacityd finds a change of the Node within 75 s."""
+    """If the watch on the Node breaks without an error, capacityd notices a change to the Node within 75 s."""
     return NOTICED if memory.is_recent(Trouble.DEAD_WATCH, within=memory.at - breach.since) else 0.0
 
 
 def no_event_reports_a_change(memory: Memory, breach: Breach) -> float:
-    """If no event reports a change of the machine, the next pass finds the change."""
+    """If the machine changes and no event reports it, the next pass finds the change."""
     span = memory.troubles.get(Trouble.SOURCES)
     if span and span.concerns(breach.entry):
         return inf
@@ -95,7 +95,7 @@ def no_event_reports_a_change(memory: Memory, breach: Breach) -> float:
 
 
 def another_capacityd_writes(memory: Memory, breach: Breach) -> float:
-    """While two instances of capacityd write to one Node, and for 90 s afterwards, the condition can be True although
+    """While two instances of capacityd write to one Node, and for 90 s afterwards, the condition can be True when
     it should be False."""
     if Trouble.OTHER_CAPACITYD in memory.troubles:
         return inf
@@ -105,24 +105,25 @@ def another_capacityd_writes(memory: Memory, breach: Breach) -> float:
 
 
 def others_keep_overwriting(memory: Memory, breach: Breach) -> float:
-    """If others overwrite capacityd's values three times within six minutes, the condition is False until 90 s after
-    the last time."""
+    """If other writers overwrite capacityd's values three times within six minutes, the condition is False until nobody
+    has overwritten a value for 90 s."""
     recent = [at for at in memory.overwritten if breach.since - at < WRITES * MINUTE]
     return ANSWERED if len(recent) >= 3 and breach.fault is None else 0.0
 
 
 def the_annotation_is_lost_with_the_memory(memory: Memory, breach: Breach) -> float:
-    """If the annotation and the service's memory have both lost a key, the key is no longer capacityd's."""
+    """If both the annotation and the service's memory have lost a key, the key no longer belongs to capacityd."""
     return inf if breach.entry in memory.orphaned else 0.0
 
 
 def the_annotation_is_believed(memory: Memory, breach: Breach) -> float:
-    """If another writer adds a key with a number to the annotation, capacityd treats key and number as its own."""
+    """If another writer adds a key with a number to the annotation, capacityd treats the key and the number as its
+    own."""
     return inf if breach.entry in memory.believed else 0.0
 
 
 def anothers_number_equals_ours(memory: Memory, breach: Breach) -> float:
-    """If another writer takes over a key of capacityd and writes the same number, capacityd does not notice, and can
+    """If another writer takes over one of capacityd's keys with the same number, capacityd does not notice and can
     later remove the key."""
     is_removal = "of another writer from" in breach.detail  # a text of the promise "untouched"
     return inf if is_removal else 0.0

@@ -17,7 +17,7 @@ REACTION = 12.5
 MINUTE, SHARE, LONGEST = 60.0, 0.1, 600.0
 """What is wrong is right within a minute, or within this share of the time that it was wrong (LONGEST at most)."""
 WRITES = 6
-"""How often the Node is written in a row, before it is written once a minute."""
+"""How often the Node is written in quick succession, before it is written once a minute."""
 HINDERS = frozenset({*Trouble}) - {
     Trouble.DEAD_WATCH,
     Trouble.SOURCES,
@@ -88,7 +88,7 @@ def _removes(memory: Memory, name: str, text: str) -> Iterator[Breach]:
 
 
 def seen(memory: Memory, before: Document, after: Document) -> Iterator[Breach]:
-    """A pass overwrites a value only if the pass has read this value."""
+    """A pass never overwrites a value that the pass has not read."""
     for numbers_of in (view.stored, view.allocatable):
         old = numbers_of(before)
         for name in sorted(changed(old, numbers_of(after))):
@@ -142,13 +142,13 @@ def true_when_written(memory: Memory, before: Document, after: Document) -> Iter
 
 
 def observes(memory: Memory) -> Iterator[Breach]:
-    """With `observe = true`, capacityd writes nothing to the Node, except by the command `withdraw`."""
+    """With `observe = true`, only the command `withdraw` writes to the Node."""
     if memory.configuration.observe:
         yield _act(memory, "", "it writes in observe mode")
 
 
 def few_writes(memory: Memory) -> Iterator[Breach]:
-    """capacityd writes to the Node at most six times in a row, then once a minute."""
+    """After six writes within six minutes, capacityd writes to the Node at most once a minute."""
     times = memory.passes_with_write
     if not times or times[-1] != memory.at:
         return
@@ -179,8 +179,8 @@ def true_only_while_right(memory: Memory, true_since: dict[Fault, float]) -> Ite
 
 
 def right_in_time(memory: Memory, wrong_since: dict[Fault | None, float]) -> Iterator[Breach]:
-    """After the cause of a fault has ended, capacityd repairs the fault within a minute or a tenth of the time that the
-    fault lasted, whichever is longer."""
+    """Once the cause of a fault is gone, capacityd repairs the fault within a minute or a tenth of the fault's
+    duration, whichever is longer."""
     for fault, since in sorted(wrong_since.items(), key=str):
         entry = fault.entry if fault else ""
         hinders = [span for trouble, span in memory.troubles.items() if trouble in HINDERS]

@@ -234,7 +234,7 @@ KEPT: dict[str, Happens] = {
     "another's key stays, and the condition says so": _says_false,
     "an outage lasts for half an hour": _outage,
     "one request for each resync": _heartbeats,
-    "an event waits after six passes in a row": _flaps,
+    "an event waits after six passes in quick succession": _flaps,
 }
 
 

@@ -53,7 +53,7 @@ class Files:
     trust: Trust
     """The users and groups that may change the files. If a user names a path in a command, the path's owner and the
     groups that may write to the path are included."""
-    masking: set[str] = field(default_factory=set)
+    masking_paths: set[str] = field(default_factory=set)
     """Paths of files that replace a vendor's file of the same name. Only a file that replaces another may be empty."""
     folders: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
     """Path of a folder -> the names of its files that are read; None if there is no such folder."""
@@ -71,7 +71,7 @@ def files_of_service(root: str) -> Files:
     vendor_files: dict[str, str] = {}  # name -> path
     for folder in VENDOR_FOLDERS:
         files_in_folder = _add_folder(os.path.join(root, folder), files)
-        files.masking |= _masking_paths(files_in_folder, vendor_files)
+        files.masking_paths |= _masking_paths(files_in_folder, vendor_files)
         vendor_files |= files_in_folder
     main_file = os.path.join(root, MAIN_FILE)
     main_files: list[str] = []
@@ -79,7 +79,7 @@ def files_of_service(root: str) -> Files:
         main_files.append(main_file)
         files.folders[os.path.dirname(main_file)] = (os.path.basename(main_file),)
     local_files = _add_folder(os.path.join(root, LOCAL_FOLDER), files)
-    files.masking |= _masking_paths(local_files, vendor_files)
+    files.masking_paths |= _masking_paths(local_files, vendor_files)
     files.failures |= misplaced(root)
     unmasked_names = vendor_files.keys() - local_files.keys()
     files.paths += [vendor_files[name] for name in sorted(unmasked_names)]
@@ -135,7 +135,7 @@ def read(path: str, files: Files) -> str:
         raise ConfigError(_os_error_message(e)) from e
     if len(raw) > MAX_FILE_BYTES:
         raise ConfigError("is larger than 1 MiB; is it the right file?")
-    return _decoded(raw, masks_another=path in files.masking)
+    return _decoded(raw, masks_another=path in files.masking_paths)
 
 
 def _decoded(raw: bytes, *, masks_another: bool) -> str:

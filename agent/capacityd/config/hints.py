@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from capacityd.config.problems import WHOLE_TABLE
 from capacityd.detectors import load_detector
 from capacityd.model.device_plugins import PLUGIN_DOMAINS, plugin_domain
 from capacityd.schema.config import Resource
@@ -13,12 +14,12 @@ from capacityd.schema.units import is_amount
 
 
 def hints(resource: Resource) -> Iterator[tuple[str, str]]:
-    """Yields pairs of a key and a hint about the key. The key is in the resource's table; "" for the whole table."""
+    """Yields pairs of a key in the resource's table, or WHOLE_TABLE, and a hint about it."""
     domain = plugin_domain(resource.name)
     if domain:
         _, _, name_in_domain = resource.name.partition("/")
         yield (
-            "",
+            WHOLE_TABLE,
             f"device plugins use names in {domain} ({PLUGIN_DOMAINS[domain]}); if one registers {resource.name}, "
             f"capacityd gives it up: use your own domain, as in example.com/{name_in_domain}",
         )
@@ -43,8 +44,9 @@ def _exact_size_hints(resource: Resource, detector: DeviceDetector) -> Iterator[
     size_keys = [key for key, amount in detector.measures.items() if amount.dimension == "size"]
     for table in resource.tables:
         for test in table.tests:
-            comparisons = test.text.split(OR) if test.key in size_keys else []
-            for size in comparisons:
+            if test.key not in size_keys:
+                continue
+            for size in test.text.split(OR):
                 has_no_sign = is_amount(size.strip())
                 if has_no_sign:
                     yield f'{test.key} "{size}" matches only this exact size; for this size or more write ">={size}"'

@@ -33,6 +33,7 @@ _ARCHITECTURE = Mistake(
 _NO_NODE_NAME = Mistake(
     r"^[^\[]*[^a-z0-9.*?\[-]", lambda _: 'matches no Node name, which has only a-z, 0-9, "-" and "."'
 )
+"""A character that no Node name contains, before the first "["."""
 _ANY_TEXT = Text()
 _RESOURCE_DEFAULTS = {declared.name: declared.default for declared in fields(Resource)}
 """Name of a field of Resource -> its default, which is also the key's default in TOML."""
@@ -172,7 +173,7 @@ WHEN_KEYS: dict[str, WhenKey] = {
 def _settings_tables() -> dict[str, dict[str, Setting]]:
     tables: dict[str, dict[str, Setting]] = {}
     for declared in fields(Settings):
-        for table, setting in declared.metadata.items():  # exactly one table
+        for table, setting in declared.metadata.items():  # one item: _setting() declares a key of one table
             tables.setdefault(table, {})[declared.name] = setting
     return tables
 

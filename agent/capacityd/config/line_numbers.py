@@ -46,7 +46,7 @@ def line_of(path: TomlPath, text: str) -> int:
     """
     lines = _first_lines(text)
     for beginning in _beginnings(path):
-        for known_path in (beginning, _whole_list(beginning)):  # of an inline list, only the list's line is known
+        for known_path in (beginning, _list_path(beginning)):  # of an inline list, only the list's line is known
             if known_path in lines:
                 return lines[known_path]
     return 0
@@ -67,7 +67,7 @@ def earlier_line(text: str, line: int) -> int:
             break
         # The first [[a]] repeats an earlier [a]. The second [[a]] does not repeat the first [[a]].
         is_first_of_list = path[-1].number == 1
-        repeated_path = _whole_list(path) if is_first_of_list else path
+        repeated_path = _list_path(path) if is_first_of_list else path
         if repeated_path in earlier_lines:
             return earlier_lines[repeated_path]
     return 0
@@ -85,19 +85,19 @@ def _first_lines(text: str) -> Mapping[TomlPath, int]:
     for definition in _definitions(text.split("\n")):
         for path in _beginnings(definition.path):  # the header [a.b] also begins the table "a"
             lines.setdefault(path, definition.line)
-        lines.setdefault(_whole_list(definition.path), definition.line)
+        lines.setdefault(_list_path(definition.path), definition.line)  # the first [[a]] also begins the list "a"
     return lines
 
 
-def _whole_list(path: TomlPath) -> TomlPath:
-    """The path of the list that contains the table at this path. Outside of lists, the same path."""
+def _list_path(path: TomlPath) -> TomlPath:
+    """The path of the list that contains the table at this path; the same path if its last step has no number."""
     *tables_around, last = path
     return (*tables_around, Step(last.name))
 
 
 def _definitions(rows: Sequence[str]) -> Iterator[_Definition]:
     """Yields each header, and each key at the start of a line."""
-    counts: dict[tuple[str, ...], int] = {}  # names in the path of a list -> number of its tables so far
+    header_counts: dict[tuple[str, ...], int] = {}  # names in a list's header [[a.b]] -> how often it has occurred
     table: TomlPath = ()
     for line, row in enumerate(rows, 1):
         header = _HEADER.match(row)
@@ -105,10 +105,10 @@ def _definitions(rows: Sequence[str]) -> Iterator[_Definition]:
         if header:
             names = _names(header["dotted_key"])
             if header["brackets"] == "[[":
-                counts[names] = counts.get(names, 0) + 1
+                header_counts[names] = header_counts.get(names, 0) + 1
             table = ()
             for length, name in enumerate(names, 1):
-                number = counts.get(names[:length], 0)
+                number = header_counts.get(names[:length], 0)
                 table = (*table, Step(name, number))
             yield _Definition(line, table[:-1], table)
         elif pair:

@@ -32,7 +32,7 @@ class _Merged:
     """Whether all resources are known. If false, nothing is removed from the Node, because a key of the Node may belong
     to an unknown resource."""
     origins: dict[str, dict[str, TomlTable]]
-    """Top-level table -> key -> the table of the last file that contains the key. Collects the key's problems only."""
+    """Top-level table -> key -> the last file's table with the key. Each TomlTable collects only its key's problems."""
     broken: dict[str, str] = field(default_factory=dict)
     """Name of each resource with an error -> the error."""
 
@@ -103,8 +103,8 @@ def _summary(problems: Sequence[Problem]) -> str:
     """The first problem, and the number of further problems."""
     first, *others = problems
     if not others:
-        return first.public()
-    return f"{first.public()} (and {len(others)} more)"
+        return first.public_text()
+    return f"{first.public_text()} (and {len(others)} more)"
 
 
 def _may_be_meant_to_observe(documents: Iterable[TomlTable], problems: Iterable[Problem]) -> bool:
@@ -164,6 +164,6 @@ def _merge_resources(resources: TomlTable, merged: _Merged) -> None:
             continue
         resources.report(name, f"the name {why_invalid}")
         # All users can see the names of broken resources, so a number replaces the name from a private file.
-        shown_name = f"resource {number} of {resources.file}" if resources.private else name
-        merged.broken[printable_line(shown_name)] = resources.problems[-1].public()
+        public_name = f"resource {number} of {resources.file}" if resources.private else name
+        merged.broken[printable_line(public_name)] = resources.problems[-1].public_text()
         merged.complete = False  # the resource may already be published under its right name

@@ -39,7 +39,7 @@ def _similar_beside(folder: str) -> list[str]:
     parent = os.path.dirname(folder)
     try:
         names = sorted(os.listdir(parent))
-    except OSError:  # reported for the folder itself, unless the parent is missing
+    except OSError:  # it is reported when the folder itself is read; a missing parent contains nothing
         return []
     return [os.path.join(parent, name) for name in names if _is_like_configuration(name)]
 

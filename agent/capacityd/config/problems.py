@@ -19,6 +19,9 @@ _T = TypeVar("_T")
 EXAMPLE_HEADER = 'resources."example.com/dongle"'
 """The header of an example of a resource, without brackets, for messages."""
 
+WHOLE_TABLE = ""
+"""Instead of a key, for a problem that concerns the whole table."""
+
 MAX_MESSAGE_LENGTH = 600
 """Maximum length of a message, because it may quote text of any length from the file."""
 
@@ -27,7 +30,7 @@ MAX_MESSAGE_LENGTH = 600
 class Problem:
     """An error or a warning about a file. All texts are printable.
 
-    message, table and key may quote the file. If the file is private, public() leaves out these fields.
+    message, table and key may quote the file. If the file is private, public_text() leaves out these fields.
     """
 
     file: str
@@ -35,20 +38,20 @@ class Problem:
     table: str = ""
     """The table's header in TOML, without brackets."""
     key: str = ""
-    """The key in TOML; "" if the error concerns the whole table."""
+    """The key in TOML, or WHOLE_TABLE."""
     line: int = 0
     """The line in the file; 0 if it is unknown."""
     private: bool = False
     """Whether some users may not read the file."""
 
-    def public(self) -> str:
+    def public_text(self) -> str:
         """The text for the Node, the journal and `status`."""
         if self.private:
             why = 'some users may not read the file, so only "sudo capacityd config check" shows what is wrong'
             return f"{self._location}: {why}"
-        return self.located()
+        return self.located_text()
 
-    def located(self, severity: str = "") -> str:
+    def located_text(self, severity: str = "") -> str:
         """The text in the format of compilers, so that editors can jump to the line. It may quote a private file.
 
         severity: a prefix of the message, such as "warning: ".
@@ -121,7 +124,7 @@ class TomlTable:
         return replace(self, problems=[])
 
     def problem(self, key: str, message: str) -> Problem:
-        """A problem at a key, or at the whole table if the key is "". Does not collect the problem."""
+        """A problem at a key or at WHOLE_TABLE. Does not collect the problem."""
         path = (*self.path, Step(key)) if key else self.path
         return Problem(
             file=printable_line(self.file),
@@ -133,7 +136,7 @@ class TomlTable:
         )
 
     def report(self, key: str, message: str) -> None:
-        """Collects a problem at a key, or at the whole table if the key is ""."""
+        """Collects a problem at a key or at WHOLE_TABLE."""
         self.problems.append(self.problem(key, message))
 
     def report_unknown(self, key: str, known: Sequence[str]) -> None:
@@ -186,7 +189,7 @@ class Loaded:
     def require(self) -> Config:
         """Returns the configuration if it is valid. Otherwise raises ConfigError with a line for each problem."""
         if self.problems:
-            raise ConfigError("\n".join(problem.located() for problem in self.problems))
+            raise ConfigError("\n".join(problem.located_text() for problem in self.problems))
         return self.config
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from capacityd.config.keys import NAME_CHECKS, RESOURCE_KEYS, is_resource_key
-from capacityd.config.problems import EXAMPLE_HEADER, TomlTable
+from capacityd.config.problems import EXAMPLE_HEADER, WHOLE_TABLE, TomlTable
 from capacityd.config.tables import detector_tables, except_tables, setting_tables, when_tests
 from capacityd.detectors import detector_names, load_detector
 from capacityd.model.key import may_label
@@ -100,9 +100,9 @@ def _report_detectors(table: TomlTable, detectors: Sequence[Detector]) -> None:
     """Reports that a resource has no detector, or more than one."""
     if detectors:
         names = " and ".join(detector.name for detector in detectors)
-        table.report("", f"must have one detector; got {names}; write a resource for each")
+        table.report(WHOLE_TABLE, f"must have one detector; got {names}; write a resource for each")
     elif not table.problems:  # if _check_keys() has reported an unknown key, that key may be meant as the detector
-        table.report("", f"must have a detector, which is one of {', '.join(detector_names())}")
+        table.report(WHOLE_TABLE, f"must have a detector, which is one of {', '.join(detector_names())}")
 
 
 def _detector_fields(table: TomlTable, detector: Detector) -> dict[str, object]:

@@ -12,7 +12,7 @@ from capacityd.config.files import files_at, files_of_service
 
 
 def stamps_of(path: str | None) -> dict[str, str] | None:
-    """The date and size of each file of the configuration, by path. Returns None if a folder can't be read.
+    """Path of each file of the configuration -> its date and size; None if a folder can't be read or a name is wrong.
 
     path: a file or folder. None: the files that the service reads.
     """

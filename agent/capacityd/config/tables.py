@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from capacityd.config.keys import NAME_CHECKS, WHEN_KEYS
-from capacityd.config.problems import TomlTable
+from capacityd.config.problems import WHOLE_TABLE, TomlTable
 from capacityd.schema.config import Table
 from capacityd.schema.device import SUBSYSTEM, DeviceDetector, ValueDetector
 from capacityd.schema.matchers import OR, KeyMatcher
@@ -34,9 +34,9 @@ def except_tables(resource: TomlTable, detector: DeviceDetector) -> tuple[Table,
     tables = []
     for table in resource.tables_below("except", _example(detector)):
         tables.append(_device_table(table, detector))
-        has_no_test = all(value == {} for value in table.content.values())  # attributes = {} is no test either
-        if has_no_test:
-            table.report("", "must not be empty: an empty table would exclude every device")
+        has_test = any(value != {} for value in table.content.values())  # attributes = {} contains no test
+        if not has_test:
+            table.report(WHOLE_TABLE, "must not be empty: an empty table would exclude every device")
     return tuple(tables)
 
 
@@ -44,7 +44,8 @@ def setting_tables(resource: TomlTable, detector: ValueDetector) -> tuple[Table,
     """The tables of settings below the detector's name."""
     required_names = [name for name, setting in detector.settings.items() if setting.required]
     assignments = ", ".join(f"{name} = …" for name in required_names)
-    tables = resource.tables_below(detector.name, example=f"{{ {assignments} }}")
+    example = f"{{ {assignments} }}"  # such as { path = … }
+    tables = resource.tables_below(detector.name, example)
     return tuple(Table(settings=_settings(table, detector)) for table in tables)
 
 
@@ -68,7 +69,7 @@ def when_tests(resource: TomlTable) -> tuple[KeyMatcher, ...]:
 
 
 def _example(detector: DeviceDetector) -> str:
-    """An example of a table of devices, for messages."""
+    """An example of a table of devices, such as { vendor = … }, for messages."""
     first_key = next(iter(detector.keys))
     return f"{{ {first_key} = … }}"
 
@@ -107,7 +108,7 @@ def _settings(table: TomlTable, detector: ValueDetector) -> dict[str, SettingVal
 def _tests_by_name(table: TomlTable, key: str, name_problem: Callable[[str], str]) -> list[KeyMatcher]:
     """The tests of a key whose value is a table of names and texts.
 
-    name_problem: returns what is wrong with a name, or "".
+    name_problem: takes a name and returns what is wrong with it; "" if the name is valid.
     """
     name_table = table.table_below(key, example='{ NAME = "text" }')
     if name_table is None:
@@ -132,10 +133,10 @@ def _test(table: TomlTable, key: str, kind: Kind, *, prefix: str = "") -> list[K
         return []
     value = table.content[key]
     items = value if isinstance(value, list) else [value]
-    texts = [_shown_value(item, kind) for item in items]
+    texts = [_value_text(item, kind) for item in items]
     return [KeyMatcher(f"{prefix}{key}", matchers, text=OR.join(texts))]
 
 
-def _shown_value(item: object, kind: Kind) -> str:
+def _value_text(item: object, kind: Kind) -> str:
     """A configured value in the form that messages use. An amount has no quotes."""
     return str(item) if isinstance(kind, Amount) else describe_toml_value(item)

@@ -24,21 +24,22 @@ def find(host: Host) -> Iterator[Device]:
     Several interfaces may have one address: CNI's plugin ptp gives the gateway's address to the interface of each pod.
     A link-local address is valid only on its link, so it counts once for each interface.
     """
-    read_system_interfaces = cache(partial(system_interfaces, host))
+    read_system_interfaces = cache(partial(system_interfaces, host))  # reads the routes only once for all addresses
     equal_addresses: defaultdict[tuple[str, str], list[Address]] = defaultdict(list)
     for address in host.addresses():
-        link = address.interface if address.scope == "link" else ""
+        link = address.interface if address.scope == "link" else ""  # "": valid on every link
         equal_addresses[address.address, link].append(address)
     for addresses in equal_addresses.values():
         first = addresses[0]
         interfaces = tuple(address.interface for address in addresses)
         names = tuple(map(printable, interfaces))
+        interface: Value = names[0] if len(names) == 1 else names
         yield Device(
             path=f"/sys/class/net/{first.interface}",
             name=f"{names[0]} {first.address}/{first.prefix}",
             read_system_devices=read_system_interfaces,
-            cached_values={**asdict(first), "interface": names[0] if len(names) == 1 else names},
-            details=interfaces,
+            cached_values={**asdict(first), "interface": interface},
+            detector_data=interfaces,
         )
 
 
@@ -46,11 +47,8 @@ def _system(_: Host, device: Device) -> Value:
     """Whether one of the address's interfaces carries the default route. Raises HostError."""
     if device.read_system_devices is None:
         return None
-    system = device.read_system_devices()
-    first, *others = cast("tuple[str, ...]", device.details)
-    if system.names.intersection(others):
-        return True
-    return system.has(first)  # raises HostError if this is unknown
+    interfaces = cast("tuple[str, ...]", device.detector_data)
+    return device.read_system_devices().has(*interfaces)
 
 
 DETECTOR = DeviceDetector(

@@ -13,14 +13,14 @@ from capacityd.schema.value_types import Amount
 
 def find(_: Host) -> Iterator[Device]:
     """Yields one device for all processors."""
-    # No path in /sys stands for all processors. udev knows no device "/".
+    # /sys has no folder for all processors together. "/" replaces it, because udev has no properties of a device "/".
     yield Device(path="/", name="cpu")
 
 
 def _measure(key: str, kind: Amount, about: str) -> DeviceKey:
     """A measure of the processors.
 
-    The measure is unknown if the machine does not report it. It is not missing, because every processor has it.
+    If the machine does not report the measure, the value is unknown. It is not missing: every processor has it.
     """
 
     def read(host: Host, _: Device) -> Value:

@@ -32,7 +32,7 @@ _TRANSPORTS = (
 """A part of the disk's path in /sys, and the transport that it shows. The first match wins: a SATA disk behind USB has
 the transport "usb"."""
 _TYPES = {"0": "ssd", "1": "hdd"}
-"""Content of queue/rotational -> type."""
+"""Content of the disk's file queue/rotational in /sys -> type."""
 _LOCAL_NVME = ("pcie", "apple-nvme")
 """Transports of NVMe inside the machine: names of nvme_ctrl_ops in the kernel's drivers/nvme/host/{pci,apple}.c."""
 
@@ -40,13 +40,13 @@ _LOCAL_NVME = ("pcie", "apple-nvme")
 def find(host: Host) -> Iterator[Device]:
     """Yields every disk. A disk with several paths is represented by the device of its first path."""
     disks = whole_disks(host)
-    read_system_disks = cache(partial(_system_disks, host, disks))
+    read_system_disks = cache(partial(_system_disks, host, disks))  # reads the mounts only once for all disks
     for disk in disks:
         yield Device(
             path=f"{BLOCK}/{disk.name}",
             name=disk.name.replace("!", "/"),  # the kernel writes a "/" in a name as "!" in /sys
             read_system_devices=read_system_disks,
-            details=disk,
+            detector_data=disk,
             uncertain_because=disk.uncertain_because,
         )
 
@@ -59,7 +59,7 @@ def _system_disks(host: Host, disks: Iterable[Disk]) -> SystemDevices:
     for disk in disks:
         if system_paths.names.intersection(disk.paths):
             names.add(disk.name)
-            # If this disk may be another path to an earlier disk, the system may also depend on the earlier disk.
+            # If this disk may be another path to an earlier disk, the system may depend on that earlier disk, too.
             incomplete_because = incomplete_because or disk.uncertain_because
     return SystemDevices(frozenset(names), incomplete_because)
 
@@ -74,14 +74,10 @@ def _wwn(host: Host, device: Device) -> Value:
     return wwid
 
 
-def _serial(host: Host, device: Device) -> Value:
-    return serial_number(host, device.path)
-
-
 def _model(host: Host, device: Device) -> Value:
     """The model, or the name of a memory card (SD, MMC)."""
     folder = device_of(host, device.path)
-    return host.text(f"{folder}/model") or host.text(f"{folder}/name") or None
+    return host.text(f"{folder}/model") or host.text(f"{folder}/name")
 
 
 def _vendor(host: Host, device: Device) -> Value:
@@ -94,7 +90,7 @@ def _type(host: Host, device: Device) -> Value:
     """nvme, pmem, ssd or hdd. Raises HostError if the type is unknown."""
     if device.name.startswith("nvme"):
         return "nvme"
-    if device.name.startswith("pmem"):  # the names of drivers/nvdimm/pmem.c and btt.c
+    if device.name.startswith("pmem"):  # a name that the kernel's drivers/nvdimm/pmem.c or btt.c sets
         return "pmem"
     path = f"{device.path}/queue/rotational"
     rotational = host.text(path)
@@ -108,17 +104,17 @@ def _type(host: Host, device: Device) -> Value:
 
 
 def _transport(host: Host, device: Device) -> Value:
-    """How the disk is attached, according to its path in /sys. If _TRANSPORTS contains no part of the path, the name of
-    the disk's bus."""
+    """How the disk is attached, according to its path in /sys; the name of the disk's bus if the path does not show a
+    transport."""
     real_path = host.resolve(device.path) or ""  # "": the disk has disappeared
     transports = [transport for part, transport in _TRANSPORTS if part in real_path]
     if not transports:
         return link_name(host, f"{device_of(host, device.path)}/subsystem")
     transport = transports[0]
     if transport == "nvme":
-        fabric = nvme_transport(host, real_path)
-        is_local = fabric is None or fabric in _LOCAL_NVME
-        return "nvme" if is_local else f"nvme-{fabric}"
+        nvme_type = nvme_transport(host, real_path)
+        is_local = nvme_type is None or nvme_type in _LOCAL_NVME  # None: no controller reports its transport
+        return "nvme" if is_local else f"nvme-{nvme_type}"
     if transport == "sata":  # the path of a parallel ATA disk also contains "/ata"
         return "ata" if _is_parallel(host, real_path) else "sata"
     return transport
@@ -149,7 +145,7 @@ def _size(host: Host, device: Device) -> Value:
 
     None if each path reports no size or 0, for example an empty card reader. No condition on the size matches None.
     """
-    disk = cast(Disk, device.details)
+    disk = cast(Disk, device.detector_data)
     for name in disk.paths:
         sectors = read_int(host, f"{BLOCK}/{name}/size")
         if sectors:
@@ -170,7 +166,9 @@ DETECTOR = DeviceDetector(
         "model": DeviceKey(Text(), _model, "model; for SATA disks its first 16 characters"),
         "vendor": DeviceKey(Text(), _vendor, "vendor of SCSI disks; for SATA disks it is always ATA"),
         "serial": DeviceKey(
-            Text(), _serial, "serial number; many virtual disks have none, and those of virtio end after 20 characters"
+            Text(),
+            lambda host, device: serial_number(host, device.path),
+            "serial number; many virtual disks have none, and those of virtio end after 20 characters",
         ),
         "wwn": DeviceKey(
             Text(ignore_case=True, rejects=(WWN_IN_OTHER_FORMAT,)),

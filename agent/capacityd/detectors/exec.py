@@ -21,15 +21,15 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution:
     number."""
     command = cast(tuple[str, ...], settings["command"])
     timeout = cast(float, settings["timeout"])
-    has_run = False
+    program_failed = False
     try:
         output = host.run(command, timeout=timeout)
-        has_run = True
+        program_failed = True  # an error of _number() means that the program failed
         number = _number(command[0], output)
     except HostError as e:
         if e.cause is Cause.NOT_TRUSTED:  # the program was not run, so the service's sandbox can't be the reason
             raise
-        advice = host.sandbox_advice(command, program_failed=has_run)  # "" outside of the service's sandbox
+        advice = host.sandbox_advice(command, program_failed=program_failed)  # "" outside of the service's sandbox
         raise e.with_message(f"{e}{advice}") from e
     return Contribution(device=printable(" ".join(command)), amount=number, detail=shortened(output.err))
 

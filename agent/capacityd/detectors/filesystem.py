@@ -29,7 +29,7 @@ from capacityd.schema.value_types import Amount, Choice, Flag, Kind, Text
 
 _PSEUDO_FOLDERS = ("/proc", "/sys")
 """Folders in which only interfaces of the kernel are mounted."""
-_NO_DISK: Mapping[str, str] = {"loop": "image", "ram": "memory", "zram": "memory"}
+_KINDS_WITHOUT_DISK: Mapping[str, str] = {"loop": "image", "ram": "memory", "zram": "memory"}
 """Block devices in a file or in memory: name without the number -> kind of a file system on the device. The bytes of
 such a file system already count elsewhere: in the file's file system, or as memory."""
 
@@ -39,51 +39,52 @@ def find(host: Host) -> Iterator[Device]:
 
     Also yields each file system that an automount will mount at the first access. Some of its values are unknown.
     """
-    read_system_filesystems = cache(partial(system_filesystems, host))
+    read_system_filesystems = cache(partial(system_filesystems, host))  # only once for all file systems
     for filesystem in filesystems(host):
         if filesystem.mount.is_trigger:  # an automount: the file system itself is not mounted yet
             for point in filesystem.points:
                 yield _unmounted(host, point, source=filesystem.mount.source)
-        elif filesystem.points:
+        elif filesystem.points:  # a volume that only pods use has no mount point of the machine
             yield _mounted(host, filesystem, read_system_filesystems)
 
 
 def _mounted(host: Host, filesystem: Filesystem, read_system_filesystems: Callable[[], SystemDevices]) -> Device:
-    """The device of a mounted file system. The device's details are the Filesystem."""
+    """The device of a mounted file system. The device's detector_data is the Filesystem."""
     mount = filesystem.mount
-    partition = host.resolve(f"/sys/dev/block/{mount.number}")  # None: not on a block device
+    block_device = host.resolve(f"/sys/dev/block/{mount.number}")  # None: /sys shows no block device for this mount
     kind = kind_of(mount.type, on_device=has_device(mount.number))
     if kind == "local":
-        kind = _kind_by_devices(host, mount.source, partition)
+        kind = _kind_by_devices(host, mount.source, block_device)
     points = tuple(map(printable, filesystem.points))
+    mount_value: Value = points[0] if len(points) == 1 else points
     return Device(
-        path=partition or MOUNT_TABLE,  # without a partition, only the mount table shows that the file system exists
+        path=block_device or MOUNT_TABLE,  # the mount table shows that the file system exists
         name=points[0],
         read_system_devices=read_system_filesystems,
         cached_values={
-            "mount": points[0] if len(points) == 1 else points,
+            "mount": mount_value,
             "type": printable(mount.type),
             "kind": kind,
             "source": printable(mount.source),
             "read_only": mount.read_only,
         },
-        details=filesystem,
+        detector_data=filesystem,
     )
 
 
-def _kind_by_devices(host: Host, source: str, partition: str | None) -> str:
-    """The kind of a file system of the kind "local", according to the devices below it, such as loop0 below LUKS.
+def _kind_by_devices(host: Host, source: str, block_device: str | None) -> str:
+    """The kind, by the block devices below: "image" or "memory" if all are of this kind (loop0 below LUKS), or "local".
 
-    partition: the path in /sys of its block device. None for btrfs and bcachefs, whose source names a device.
+    block_device: the path in /sys of its block device. None for btrfs and bcachefs, whose source names a device.
     """
-    if partition is None and not source.startswith("/dev/"):
+    if block_device is None and not source.startswith("/dev/"):
         return "local"  # ZFS, or a flash chip
     first_device, _, _ = source.partition(":")  # the source of bcachefs may be all of its devices
     kinds = set()
     try:
-        for device in bottom_devices(host, partition or block_device_path(host, first_device)):
+        for device in bottom_devices(host, block_device or block_device_path(host, first_device)):
             name = os.path.basename(device).rstrip("0123456789")
-            kinds.add(_NO_DISK.get(name, "local"))
+            kinds.add(_KINDS_WITHOUT_DISK.get(name, "local"))
     except HostError:
         return "local"
     return kinds.pop() if len(kinds) == 1 else "local"
@@ -92,8 +93,8 @@ def _kind_by_devices(host: Host, source: str, partition: str | None) -> str:
 def _unmounted(host: Host, point: str, *, source: str) -> Device:
     """The device of a file system that an automount will mount at the first access.
 
-    Only a unit of systemd says what will be mounted. The device's details are a text: why its other values are unknown.
-    source: the automount's source in the mount table.
+    Only a unit of systemd says what will be mounted. The device's detector_data is a text: why its other values are
+    unknown. source: the automount's source in the mount table.
     """
     unit = automount(host, point, source)
     cached_values: dict[str, Value] = {"mount": printable(point), "system": is_of_system(point)}
@@ -103,7 +104,7 @@ def _unmounted(host: Host, point: str, *, source: str) -> Device:
     elif any(is_inside(point, folder) for folder in _PSEUDO_FOLDERS):
         cached_values["kind"] = "pseudo"
     why_unknown = f"the automount {unit.name} mounts it at the first access, which has not happened"
-    return Device(path=MOUNT_TABLE, name=printable(point), cached_values=cached_values, details=why_unknown)
+    return Device(path=MOUNT_TABLE, name=printable(point), cached_values=cached_values, detector_data=why_unknown)
 
 
 def _known_key(name: str, kind: Kind, about: str) -> DeviceKey:
@@ -114,7 +115,7 @@ def _known_key(name: str, kind: Kind, about: str) -> DeviceKey:
 
     def read(_: Host, device: Device) -> Value:
         if name not in device.cached_values:
-            raise HostError(str(device.details))  # why_unknown of _unmounted()
+            raise HostError(str(device.detector_data))  # why_unknown of _unmounted()
         return device.cached_values[name]
 
     return DeviceKey(kind, read, about)
@@ -124,7 +125,7 @@ def _system(_: Host, device: Device) -> Value:
     """Whether the machine needs the file system, or a folder of it that a bind mount shows elsewhere."""
     if device.read_system_devices is None:  # not mounted yet
         return device.cached_values["system"]
-    filesystem = cast(Filesystem, device.details)
+    filesystem = cast(Filesystem, device.detector_data)
     if any(map(is_of_system, filesystem.points)):
         return True
     return device.read_system_devices().has(filesystem.mount.number)  # system_filesystems() lists major:minor
@@ -136,9 +137,9 @@ def _size(host: Host, device: Device) -> Value:
     None if a file system of the kind "pseudo" reports no size. Raises HostError if any other file system reports no
     size, for example that of a FUSE program.
     """
-    if isinstance(device.details, str):  # not mounted yet: why_unknown of _unmounted()
-        raise HostError(device.details)
-    filesystem = cast(Filesystem, device.details)
+    if isinstance(device.detector_data, str):  # not mounted yet: why_unknown of _unmounted()
+        raise HostError(device.detector_data)
+    filesystem = cast(Filesystem, device.detector_data)
     error: HostError | None = None
     for point in filesystem.points:
         try:
@@ -160,8 +161,7 @@ DETECTOR = DeviceDetector(
     about='mounted file systems on disks, unless the table has kind = "network" or another',
     find=find,
     keys={
-        # host/filesystems.py finds the mount points. / counts even if only a folder of the file system is mounted there
-        # (OSTree).
+        # / counts even if only a folder of the file system is mounted there, as by OSTree.
         "mount": _known_key(
             "mount",
             Text(rejects=(NOT_ABSOLUTE, FINAL_SLASH)),

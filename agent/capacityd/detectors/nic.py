@@ -27,16 +27,15 @@ _KINDS = ("physical", "vf", "representor", "bmc", "wireless", "bond", "team", "b
 _KINDS_WITHOUT_HARDWARE = ("bond", "team", "bridge", "vlan", "virtual")
 _MBIT = 10**6
 _UNKNOWN_SPEEDS = (0, 2**16 - 1)
-"""Speeds in Mbit/s that ethtool(8) shows as unknown: 0, and 65535, which is the -1 of drivers that set only the 16 bits
-of ethtool_cmd.speed."""
+"""Speeds in Mbit/s that ethtool(8) shows as unknown. Drivers that set only 16 bits of the speed report -1 as 65535."""
 _MAX_SPEED = 2**31 - 1
-"""The highest valid speed in Mbit/s (INT_MAX). The only valid value above is SPEED_UNKNOWN, -1 in 32 bits:
-ethtool_validate_speed() in include/uapi/linux/ethtool.h."""
+"""The highest speed in Mbit/s (INT_MAX). The only higher number that ethtool_validate_speed() in
+include/uapi/linux/ethtool.h accepts is 2**32 - 1, which means that the speed is unknown (SPEED_UNKNOWN)."""
 
 
 def find(host: Host) -> Iterator[Device]:
     """Yields every interface of the network namespace."""
-    read_system_interfaces = cache(partial(system_interfaces, host))
+    read_system_interfaces = cache(partial(system_interfaces, host))  # reads the routes only once for all interfaces
     for name in host.listdir(_INTERFACES):
         if name != "bonding_masters":  # a file of the driver for bonds
             yield Device(path=f"{_INTERFACES}/{name}", name=printable(name), read_system_devices=read_system_interfaces)
@@ -57,7 +56,7 @@ def _kind(host: Host, device: Device) -> Value:
             raise AmbiguousValue(e, possible=_KINDS_WITHOUT_HARDWARE) from e  # a software interface has one of these
     else:
         kind = software_kind(host, device.path) or hardware_kind(host, device.path, hardware)
-    has_disappeared = host.resolve(device.path) is None
+    has_disappeared = host.resolve(device.path) is None  # without files, it looks like a virtual one
     return None if has_disappeared else kind
 
 
@@ -70,13 +69,13 @@ def _bus(host: Host, device: Device) -> Value:
 
 
 def _vendor(host: Host, device: Device) -> Value:
-    vendor, _product = _ids(host, device)
-    return vendor or None
+    vendor, _ = _ids(host, device)
+    return vendor
 
 
 def _product(host: Host, device: Device) -> Value:
-    _vendor, product = _ids(host, device)
-    return product or None
+    _, product = _ids(host, device)
+    return product
 
 
 def _ids(host: Host, device: Device) -> tuple[str, str]:
@@ -147,7 +146,7 @@ def _max_speed(host: Host, device: Device) -> Value:
     mode_and_number = host.text(f"{device.path}/bonding/mode")  # such as "802.3ad 4"
     if not mode_and_number:
         raise HostError("it is a bond that does not report its mode")
-    mode, _, _number = mode_and_number.partition(" ")
+    mode, _, _ = mode_and_number.partition(" ")
     return _bond_speed(mode, speeds)
 
 

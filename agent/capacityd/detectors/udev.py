@@ -36,16 +36,16 @@ def find_in_subsystems(host: Host, subsystems: Collection[str]) -> Iterator[Devi
                 first_error = first_error or e
                 continue
             for name in names:
-                if _may_be_of(host, f"{folder}/{name}", subsystem):
+                if _may_belong_to(host, f"{folder}/{name}", subsystem):
                     yield Device(path=f"{folder}/{name}", name=name)
     if first_error:
         raise first_error
 
 
 def _subsystems_hint(host: Host, subsystems: Collection[str]) -> str:
-    """The end of a message. It names a missing subsystem, or the subsystem to write instead; "" if neither is known.
+    """The end of a message about subsystems without a device: which one the kernel lacks, or which to write instead.
 
-    A class may list devices of other subsystems: mdev_bus lists devices of the bus pci.
+    Returns "" if neither is known. A class may list devices of other subsystems: mdev_bus lists devices of the bus pci.
     """
     for subsystem in subsystems:
         folder = f"{_CLASSES}/{subsystem}"
@@ -59,12 +59,9 @@ def _subsystems_hint(host: Host, subsystems: Collection[str]) -> str:
     return ""
 
 
-def _may_be_of(host: Host, path: str, subsystem: str) -> bool:
-    """Whether an entry of a subsystem's folder is a device of this subsystem; also True if the entry can't be read.
-
-    The folder of a class may contain attributes beside its devices. Some classes, such as i2c-adapter, also list
-    devices of a bus.
-    """
+def _may_belong_to(host: Host, path: str, subsystem: str) -> bool:
+    """Whether the entry at this path, in the subsystem's folder, is a device of this subsystem; True if the entry can't
+    be read. The folder of a class may also contain attributes or, such as i2c-adapter, devices of a bus."""
     try:
         own_subsystem = link_name(host, f"{path}/subsystem")
         if own_subsystem is not None:
@@ -76,8 +73,8 @@ def _may_be_of(host: Host, path: str, subsystem: str) -> bool:
 
 
 def _subsystem(host: Host, device: Device) -> Value:
-    """The subsystem. If it can't be read, raises AmbiguousValue with the subsystem whose folder lists the device. Then
-    the device matches no other subsystem."""
+    """The subsystem. If it can't be read, raises AmbiguousValue with the subsystem whose folder lists the device, so
+    that the device certainly does not match any other subsystem."""
     try:
         name = link_name(host, f"{device.path}/subsystem")
         if name is None:  # find_in_subsystems() also yields dangling links

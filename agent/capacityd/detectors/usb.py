@@ -24,7 +24,7 @@ def find(host: Host) -> Iterator[Device]:
 
 
 def _attribute(name: str, kind: Kind, about: str) -> DeviceKey:
-    """The key of a file of the device in /sys. name: the file's name."""
+    """A key whose value is the content of a file in the device's folder in /sys. name: the file's name."""
     return DeviceKey(kind, lambda host, device: host.text(f"{device.path}/{name}"), about)
 
 
@@ -44,7 +44,7 @@ def _classes(host: Host, device: Device) -> Value:
 def _class_code(host: Host, path: str, *, prefix: str) -> str:
     """Class, subclass and protocol, two hexadecimal digits each; "" if any of the three is missing.
 
-    path: the device or interface. prefix: what the names of its attributes begin with.
+    path: the folder of the device or interface. prefix: the beginning of the names of its files, such as bDeviceClass.
     """
     parts = [host.text(f"{path}/{prefix}{part}") or "" for part in ("Class", "SubClass", "Protocol")]
     return "".join(parts).lower() if all(parts) else ""

@@ -48,20 +48,20 @@ class Child:
     pid: int
     pipe: int
     """The file descriptor from which the result is read."""
-    started: float
+    started_at: float
     """When the child was started, by time.monotonic()."""
     busy_until: float
     """When to kill the child even if it was busy all the time, by time.monotonic()."""
-    busy: float = 0.0
-    """Seconds for which the child was busy, when count_busy_time() was last called."""
+    busy_seconds: float = 0.0
+    """How long the child was busy before the last call of count_busy_time()."""
     output: bytearray = field(default_factory=bytearray)
     """What the child has written so far: its result in JSON."""
 
     @property
     def kill_at(self) -> float:
         """When to kill the child, by time.monotonic(). Busy time postpones it, at most to busy_until."""
-        earliest = self.started + max_blocked_of(self.resource)
-        postponed = min(earliest + self.busy, self.busy_until)
+        earliest = self.started_at + max_blocked_of(self.resource)
+        postponed = min(earliest + self.busy_seconds, self.busy_until)
         return max(earliest, postponed)  # timeout settings may end after busy_until
 
     def is_late(self) -> bool:
@@ -70,7 +70,7 @@ class Child:
 
     def count_busy_time(self) -> None:
         """Postpones kill_at by the time for which the child was busy."""
-        self.busy = busy_time(self.pid)
+        self.busy_seconds = busy_time(self.pid)
 
     def finish(self, result_type: Any = Reading) -> Any:
         """Kills the child if it is still running. Returns its result, or Unknown if there is none.
@@ -86,7 +86,7 @@ class Child:
                 pass  # the child was killed while it wrote
         name = self.resource.detector
         if was_late:
-            was_busy = self.kill_at == self.busy_until
+            was_busy = self.kill_at == self.busy_until  # busy time has postponed kill_at as far as possible
             limit = MAX_BUSY if was_busy else max_blocked_of(self.resource)
             seconds = sum(_timeouts(self.resource)) or limit  # the configured timeouts, if there are any
             return Unknown(f"the detector {name} did not end within {round(seconds, 1):g} s", Cause.TIMEOUT)
@@ -156,7 +156,7 @@ def start_child(resource: Resource, read: Callable[[], object], *, explain: bool
         _run_child(read, resource, write_end, explain=explain)  # does not return
     os.close(write_end)
     os.set_blocking(read_end, False)
-    return Child(resource, pid, pipe=read_end, started=time.monotonic(), busy_until=busy_until)
+    return Child(resource, pid, pipe=read_end, started_at=time.monotonic(), busy_until=busy_until)
 
 
 def _run_child(read: Callable[[], object], resource: Resource, pipe: int, *, explain: bool) -> NoReturn:

@@ -31,7 +31,7 @@ _SERVICE_RETRIES = "the service retries by itself"
 def explain_devices(
     host: Host, resource: Resource, detector: DeviceDetector, candidates: Sequence[Candidate], reading: Reading
 ) -> Reading:
-    """Adds rejections and an explanation to the reading of a resource that counts devices."""
+    """Adds to the reading why each of the other candidates does not count, or may not count, and what to fix."""
     rejections = []
     undetermined = []
     for candidate in candidates:
@@ -39,7 +39,8 @@ def explain_devices(
         match = candidate.match
         if match.matches is False:
             mismatches = tuple(_compare(test, value, detector) for test, value in match.mismatches)
-            reason = "; ".join(map(str, mismatches)) or match.reason
+            # match.reason lacks the device's values. If an `except` table excludes the device, there are no mismatches.
+            reason = "; ".join(map(str, mismatches)) if mismatches else match.reason
             rejections.append(Rejection(name, reason, mismatches))
         elif match.error is not None:
             advice = _advice(resource, match.error, unreadable_key=match.unreadable_key)
@@ -84,7 +85,7 @@ def explain_error(resource: Resource, error: HostError) -> Unknown:
 def _hints(host: Host, resource: Resource, candidates: Sequence[Candidate]) -> Iterator[str]:
     """Yields hints at probable mistakes: an "except" that excludes nothing or, if no device counts, similar values."""
     if any(candidate.contribution for candidate in candidates):
-        excludes_any = any(candidate.match.excepted for candidate in candidates)
+        excludes_any = any(candidate.match.except_tests for candidate in candidates)
         if resource.excepts and not excludes_any:
             yield "except excludes none of the devices that match"
         return
@@ -112,51 +113,50 @@ def _other_names(host: Host, path: str, *, test: KeyMatcher, kernel_name: Value)
 
 
 def _near_misses(test: KeyMatcher, value: Value) -> Iterator[str]:
-    """Yields a hint for a text that differs from the configured text only in case, that begins with this text, or that
-    this text would match as a regular expression.
+    """Yields a hint for each text of a value that nearly matches the test: the text differs from the pattern only in
+    case, begins with the pattern, or would match if the pattern were a regular expression.
 
-    value: one or several texts that the test does not match.
+    value: a value that the test does not match.
     """
-    if isinstance(value, str):
-        texts: tuple[str, ...] = (value,)
-    elif isinstance(value, tuple):
-        texts = value
-    else:
+    texts = (value,) if isinstance(value, str) else value
+    if not isinstance(texts, tuple):  # a number or a flag, or missing
         return
     for text, pattern in product(texts, test.patterns):
         in_any_case = GlobMatcher(pattern.lower(), ignore_case=True)
+        regex_as_glob = pattern.replace(".*", "*")
         if in_any_case.matches(text):
             yield f'{test.key}: "{pattern}" differs from "{text}" in upper and lower case'
         elif pattern and text.lower().startswith(pattern.lower()):
             glob = f"{text[: len(pattern)]}*"
             yield f'{test.key}: "{pattern}" is only the beginning of "{text}"; "{glob}" would match'
-        elif ".*" in pattern and GlobMatcher(glob := pattern.replace(".*", "*")).matches(text):
-            yield f'{test.key}: "{pattern}" is not a regular expression, so "." is a dot; "{glob}" would match "{text}"'
+        elif ".*" in pattern and GlobMatcher(regex_as_glob).matches(text):
+            would_match = f'"{regex_as_glob}" would match "{text}"'
+            yield f'{test.key}: "{pattern}" is not a regular expression, so "." is a dot; {would_match}'
 
 
 def _compare(test: KeyMatcher, value: Value, detector: DeviceDetector | None) -> Compared:
     """The comparison of a value with a test. detector: None for a test of `when`."""
-    shown = describe_value(value)
+    value_text = describe_value(value)
     is_default = False
     if detector is not None and test.key in detector.keys:  # attributes.NAME is a text without a default
         kind = detector.keys[test.key].kind
         if isinstance(kind, Amount) and isinstance(value, int):
-            shown = _in_unit(test, value, units=UNITS[kind.dimension])
+            value_text = _in_unit(test, value, units=UNITS[kind.dimension])
         if test.key in detector.defaults:
             default_matchers = kind.parse(detector.defaults[test.key])
             is_default = test.matchers == default_matchers
-    return Compared(test.key, value=shown, wanted=test.text, matches=test.matches(value), default=is_default)
+    return Compared(test.key, value=value_text, wanted=test.text, matches=test.matches(value), default=is_default)
 
 
 def _in_unit(test: KeyMatcher, value: int, *, units: Mapping[str, int]) -> str:
-    """An amount in the test's unit. If it is rounded, adds the exact amount in base units.
+    """An amount in the test's unit. If the amount is rounded, adds the exact amount in base units.
 
     units: name -> factor. The first unit is the base unit.
     """
-    found = _UNIT.search(test.text)
-    if found is None or found[0] not in units:
+    unit_match = _UNIT.search(test.text)
+    if unit_match is None or unit_match[0] not in units:
         return describe_value(value)
-    unit = found[0]
+    unit = unit_match[0]
     factor = units[unit]
     if value % factor == 0:
         return f"{value // factor} {unit}"

@@ -26,9 +26,9 @@ class MatchResult:
     """None: unknown. The field error says why."""
     mismatches: tuple[tuple[KeyMatcher, Value], ...] = ()
     """If no table matches: the first failed test of each table, and the device's value."""
-    excepted: tuple[KeyMatcher, ...] = ()
+    except_tests: tuple[KeyMatcher, ...] = ()
     """The tests of the `except` table that excludes the device; empty if no `except` table does."""
-    matched: tuple[KeyMatcher, ...] = ()
+    matching_tests: tuple[KeyMatcher, ...] = ()
     """The tests of the table that matches."""
     unreadable_key: str = ""
     """The key that could not be read; "" if no such key is the reason."""
@@ -43,8 +43,8 @@ class MatchResult:
         """
         if self.error is not None:
             return f"{self.unreadable_key}: {self.error}" if self.unreadable_key else str(self.error)
-        if self.excepted:
-            tests = [f"{test.key} matches {test.text}" for test in self.excepted]
+        if self.except_tests:
+            tests = [f"{test.key} matches {test.text}" for test in self.except_tests]
             return f"except: {' and '.join(tests)}"
         mismatches = [f"{test.key} does not match" for test, _ in self.mismatches]
         return "; ".join(dict.fromkeys(mismatches))  # without duplicates
@@ -77,15 +77,15 @@ def match_device(tables: Sequence[Table], excepts: Sequence[Table], read: Callab
 
     read: takes a key and returns the device's value. If read raises HostError, the value is unknown.
     """
-    wanted = _match_any(tables, read)
-    if wanted.matches is False:
-        return wanted
-    excepted = _match_any(excepts, read)
-    if excepted.matches:
-        return MatchResult(matches=False, excepted=excepted.matched)
-    if excepted.matches is None:
-        return excepted
-    return wanted
+    inclusion = _match_any(tables, read)
+    if inclusion.matches is False:
+        return inclusion
+    exclusion = _match_any(excepts, read)
+    if exclusion.matches:
+        return MatchResult(matches=False, except_tests=exclusion.matching_tests)
+    if exclusion.matches is None:
+        return exclusion
+    return inclusion
 
 
 def unknown_if_uncertain(result: MatchResult, uncertain_because: str) -> MatchResult:
@@ -122,13 +122,13 @@ def _match_any(tables: Sequence[Table], read: Callable[[str], Value]) -> MatchRe
     for table in tables:
         result = match_all(table.tests, read)
         if result.matches:
-            return replace(result, matched=table.tests)
+            return replace(result, matching_tests=table.tests)
         if result.matches is None:
             first_unknown = first_unknown or result
         mismatches.extend(result.mismatches)
     if first_unknown is not None:
         return first_unknown
-    distinct = dict.fromkeys(mismatches)  # all tables test a default, and this lists its mismatch once
+    distinct = dict.fromkeys(mismatches)  # all tables may have the same default test
     return MatchResult(matches=False, mismatches=tuple(distinct))
 
 

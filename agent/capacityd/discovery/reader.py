@@ -12,7 +12,7 @@ from dataclasses import replace
 from capacityd.detectors import load_detector
 from capacityd.discovery.explain import explain_devices, explain_error
 from capacityd.discovery.matcher import Candidate, MatchResult, match_device, unknown_if_uncertain
-from capacityd.discovery.when import reading_of_when
+from capacityd.discovery.when import check_when
 from capacityd.model.errors import Cause, HostError
 from capacityd.model.host import Host, resolve_link, whole_number_in
 from capacityd.model.quantity import countable
@@ -27,9 +27,9 @@ _MAX_ATTEMPTS = 3
 
 
 def read_resource(resource: Resource, host: Host, node_name: str | None, *, explain: bool = False) -> Reading:
-    """The reading of one resource. explain: whether to add the uncounted devices and the explanation.
+    """The reading of one resource. Never raises HostError: unreadable data makes the resource unknown.
 
-    Never raises HostError: unreadable data makes the resource unknown.
+    node_name: the Node's name, or None if it is unknown. explain: whether to add uncounted devices and the explanation.
     """
     try:
         reading = _read(resource, host, node_name, explain=explain)
@@ -40,9 +40,9 @@ def read_resource(resource: Resource, host: Host, node_name: str | None, *, expl
 
 def _read(resource: Resource, host: Host, node_name: str | None, *, explain: bool) -> Reading:
     """The reading of one resource, which may quote what was read. Raises HostError."""
-    not_applying = reading_of_when(resource, host, node_name, explain=explain)
-    if not_applying is not None:
-        return not_applying
+    reading = check_when(resource, host, node_name, explain=explain)
+    if reading is not None:  # the resource does not, or may not, apply to this machine
+        return reading
     detector = load_detector(resource.detector)
     if isinstance(detector, ValueDetector):
         return _read_values(resource, detector, host)
@@ -50,7 +50,7 @@ def _read(resource: Resource, host: Host, node_name: str | None, *, explain: boo
 
 
 def _public(reading: Reading) -> Reading:
-    """The reading without what was read on the machine. Every user may see this part."""
+    """The part of a reading that every user may see: without quotes of what was read on the machine."""
     if isinstance(reading, Quantity):
         contributions = tuple(replace(contribution, detail="") for contribution in reading.contributions)
         return replace(reading, contributions=contributions)
@@ -106,9 +106,9 @@ def _attribute(host: Host, path: str) -> str | None:
 def _read_devices(resource: Resource, detector: DeviceDetector, host: Host, *, explain: bool) -> Reading:
     """The quantity of the devices that match. Raises HostError if candidates may be missing."""
     subsystems = resource.texts_for(SUBSYSTEM)
-    find_in = detector.find_in_subsystems
+    find_in_subsystems = detector.find_in_subsystems
     for _ in range(_MAX_ATTEMPTS):
-        devices = find_in(host, subsystems) if find_in else detector.find(host)
+        devices = find_in_subsystems(host, subsystems) if find_in_subsystems else detector.find(host)
         candidates = [_candidate(host, resource, detector, device) for device in devices]
         undetermined = [candidate for candidate in candidates if candidate.match.matches is None]
         # If one path of a disk has disappeared, another path may count, so all devices are read again.
@@ -136,7 +136,7 @@ def _unknown_reading(undetermined: Sequence[Candidate]) -> Unknown:
 
 
 def _why_none(detector: DeviceDetector, host: Host, *, subsystems: Sequence[str], total: int) -> str:
-    """Why no device counts. subsystems: those that were searched; empty if the detector always enumerates all devices.
+    """Why no device counts. subsystems: those whose devices were enumerated; empty if the detector has no subsystems.
     total: the number of candidates."""
     searched = " ".join((detector.name, *subsystems))
     if total:
@@ -184,7 +184,7 @@ def _counted(
 
     Raises HostError if the device has no value for the measure. The fallback counts only if the device still exists.
     """
-    measured = 1
+    measured = 1  # without a measure, each device counts as one
     note = ""
     detail = ""
     if resource.measure is not None:
@@ -228,5 +228,5 @@ def _quantity(resource: Resource, contributions: Sequence[Contribution], shares:
     if value <= 0 and before_reserve != 0:
         unit = f" {resource.unit}" if resource.unit else ""
         warning = f"less than 1{unit} remains after the reserve, so 0 is published"
-    limits = [contribution.valid_for for contribution in contributions if contribution.valid_for is not None]
-    return Quantity(max(0, value), tuple(contributions), warning=warning, valid_for=min(limits, default=None))
+    valid_for = [contribution.valid_for for contribution in contributions if contribution.valid_for is not None]
+    return Quantity(max(0, value), tuple(contributions), warning=warning, valid_for=min(valid_for, default=None))

@@ -29,8 +29,8 @@ def probe(config: Config, host: Host, node_name: str | None, *, explain: bool = 
 
     A resource with an error in its configuration is unknown.
 
-    node_name: None if unknown. explain: whether to add the uncounted devices and the explanation, for
-    `probe --explain`.
+    node_name: the Node's name, or None if it is unknown. explain: whether to add the uncounted devices and the
+    explanation, for `probe --explain`.
     """
     readings: dict[str, Reading] = {
         name: Unknown(f"configuration: {why}", Cause.CONFIGURATION) for name, why in config.broken.items()
@@ -47,13 +47,13 @@ def probe(config: Config, host: Host, node_name: str | None, *, explain: bool = 
             while waiting and len(running) < _MAX_CHILDREN:
                 resource = waiting[0]
                 read = partial(read_resource, resource, host, node_name, explain=explain)
-                started = start_child(resource, read, explain=explain, busy_until=busy_until)
-                if isinstance(started, Child):
-                    running[started.pipe] = started
+                child_or_reading = start_child(resource, read, explain=explain, busy_until=busy_until)
+                if isinstance(child_or_reading, Child):
+                    running[child_or_reading.pipe] = child_or_reading
                 elif running:
                     break  # the system lacks processes, memory or file descriptors: retry when a child has ended
                 else:
-                    readings[resource.name] = started
+                    readings[resource.name] = child_or_reading
                 waiting.popleft()
             for child in wait_for_any(running):
                 del running[child.pipe]
@@ -62,7 +62,7 @@ def probe(config: Config, host: Host, node_name: str | None, *, explain: bool = 
         for child in running.values():
             child.kill()
         if runs_programs:
-            kill_children(deadline=time.monotonic() + 1)
+            kill_children(deadline=time.monotonic() + 1)  # gives up after a second
     return {name: readings[name] for name in sorted(readings)}
 
 
@@ -73,7 +73,7 @@ def _hanging_resources(resources: Iterable[Resource]) -> dict[str, Unknown]:
     process for the resource would also hang, and after many passes, hanging processes would fill the memory.
     """
     siblings = [pid for pid in children_of(os.getppid()) if not has_ended(pid)]
-    pid_by_mark = {mark_of(pid): pid for pid in siblings}
+    pid_by_mark = {mark_of(pid): pid for pid in siblings}  # the mark of a process shows which resource it reads
     readings = {}
     for resource in resources:
         pid = pid_by_mark.get(mark(resource.name))

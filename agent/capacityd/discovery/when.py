@@ -18,10 +18,11 @@ _NODE_NAME_UNKNOWN = "the Node's name is not known; give it with --node-name, or
 """The host name is not used instead, because it may differ from the Node's name."""
 
 
-def reading_of_when(resource: Resource, host: Host, node_name: str | None, *, explain: bool) -> Reading | None:
-    """The reading of a resource whose `when` excludes, or may exclude, this machine; None if the resource applies.
+def check_when(resource: Resource, host: Host, node_name: str | None, *, explain: bool) -> Reading | None:
+    """Returns None if the resource applies to this machine. Otherwise returns the reading: Absent if a test of `when`
+    fails, Unknown if a value could not be read.
 
-    node_name: None if unknown. explain: whether to add the explanation.
+    node_name: the Node's name, or None if it is unknown. explain: whether to add the explanation.
     """
 
     def read(key: str) -> Value:
@@ -60,7 +61,7 @@ def _machine_value(key: str, host: Host, resource: Resource, *, node_name: str |
 
 
 def _existing_paths(host: Host, paths: Iterable[str]) -> tuple[str, ...]:
-    """The paths that exist. Raises HostError if no path is known to exist, and some could not be checked."""
+    """The paths that exist. Raises HostError if no path is known to exist, but at least one could not be checked."""
     existing = []
     first_error: HostError | None = None
     for path in paths:
@@ -81,7 +82,8 @@ def _existing_paths(host: Host, paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def _dmi_text(host: Host, path: str) -> str | None:
-    """A DMI text without control characters at both ends, which some vendors leave in unset fields; None if empty.
+    """A DMI text; None if there is no such text. Removes the control characters at both ends, which some vendors leave
+    in unset fields.
 
     Raises HostError if the text is not printable, because a damaged text must not decide whether the resource applies.
     Also raises HostError if the link to the folder is dangling, because then the text is unknown, not missing.
@@ -98,4 +100,4 @@ def _dmi_text(host: Host, path: str) -> str | None:
             '"capacityd probe --explain" shows the values of all keys of "when"',
             detail=f"it contains {quoted(text)}",
         )
-    return text or None
+    return text

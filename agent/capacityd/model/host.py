@@ -73,14 +73,14 @@ class SystemDevices:
     incomplete_because: str = ""
     """Why the list may be incomplete; "" if it is complete."""
 
-    def has(self, name: str) -> bool:
-        """Whether the system depends on this device.
+    def has(self, *names: str) -> bool:
+        """Whether the system depends on one of these devices.
 
         Raises HostError if the answer is unknown. A wrong "no" would give pods a device that the machine needs.
         """
-        if name not in self.names and self.incomplete_because:
+        if self.names.isdisjoint(names) and self.incomplete_because:
             raise HostError(self.incomplete_because)
-        return name in self.names
+        return not self.names.isdisjoint(names)
 
 
 class Host(Protocol):

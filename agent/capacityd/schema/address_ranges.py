@@ -25,10 +25,8 @@ def _parse_networks(raw: object) -> tuple[str, ...]:
 
 def _parse_ranges(raw: object) -> tuple[str, ...]:
     texts = parse_texts(raw, 'an address, a network or a range such as "192.0.2.1-192.0.2.9"')
-    networks: list[str] = []
-    for text in texts:
-        networks += map(str, _networks_of_range(text))
-    return tuple(networks)
+    networks = [network for text in texts for network in _networks_of_range(text)]
+    return tuple(map(str, networks))
 
 
 NETWORKS = SettingType("addresses", _parse_networks)

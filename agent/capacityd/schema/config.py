@@ -53,7 +53,7 @@ class Resource:
     slots: int = 1  # pods that can share one device
     reserve: Reserve = _NO_RESERVE
     fallback: int | None = None
-    """The measure, in base units, for a device that does not report it. None: the device makes the resource unknown."""
+    """The measure, in base units, of a device that does not report it. None: the device makes the resource unknown."""
     adopt: bool = False  # whether to take over the Node's key from another writer
     label: bool = False  # whether to publish the quantity also as a label
     expect: int | None = None
@@ -105,10 +105,7 @@ class Resource:
 
 
 def _tests_of_key(key: str, tables: Sequence[Table]) -> list[KeyMatcher]:
-    tests: list[KeyMatcher] = []
-    for table in tables:
-        tests += [test for test in table.tests if test.key == key]
-    return tests
+    return [test for table in tables for test in table.tests if test.key == key]
 
 
 def _setting(table: str, type_: SettingType, about: str, default: object = None) -> Any:
@@ -145,7 +142,7 @@ class Settings:
     )
     lower_after_boot: float = _setting(
         "service",
-        duration(least="0s", most="3min"),  # a longer time would have no effect: BOOT_SECONDS in linux/clock.py
+        duration(least="0s", most="3min"),  # the setting applies only in the first three minutes after boot
         "lower_after is at least this long in the first three minutes after boot",
         default="1min",
     )

@@ -24,16 +24,16 @@ class Device:
     name: str
     """The device's name in messages."""
     read_system_devices: Callable[[], SystemDevices] | None = field(default=None, compare=False, repr=False)
-    """Reads which devices of this kind the operating system depends on. Called only if the key `system` is
-    needed, because the call reads every mount or route. All devices of a pass share one call. None: the device has no
-    value of `system`."""
+    """Reads which devices of this kind the operating system depends on. Called only if the key `system` is needed,
+    because the call reads every mount or route. All devices that find() yields share the result of one call. None: the
+    device has no value of `system`."""
     cached_values: Mapping[str, Value] = field(default_factory=dict, compare=False, repr=False)
     """Values that the detector's find() has already read, by the names of their keys."""
-    details: object = field(default=None, compare=False, repr=False)
-    """Further data from find(), for the detector's other functions."""
+    detector_data: object = field(default=None, compare=False, repr=False)
+    """Data from find() for the functions that read the device's keys. Each detector has its own type of data."""
     uncertain_because: str = field(default="", compare=False)
-    """Why `path` may be another path to a device that was already found; "" if this is certainly a separate device.
-    If there is a reason, it is unknown whether the device counts."""
+    """Why `path` may be another path to a device that was already found, so that it is unknown whether this device
+    counts; "" if this is certainly a separate device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def read_driver(host: Host, device: Device) -> Value:
 def is_system(_: Host, device: Device) -> Value:
     """Reads whether the operating system depends on the device; None if the device has no such value.
 
-    Only for kinds of devices that SystemDevices names by their folders in /sys.
+    Only for devices whose names in SystemDevices are those of their folders in /sys.
     """
     if device.read_system_devices is None:
         return None
@@ -108,8 +108,8 @@ class DeviceDetector:
     """Yields the candidates in these subsystems, which the key SUBSYSTEM names. Only events of these subsystems start a
     pass. None: the detector always enumerates all devices, and has no such key."""
     hint_if_none: Callable[[Host, Collection[str]], str] = lambda _host, _subsystems: ""
-    """Takes subsystems without a device. Returns the end of a message that names the subsystem to write instead; "" if
-    that subsystem is unknown."""
+    """Takes subsystems without a device. Returns the end of a message that says what may be wrong; "" if nothing is
+    known."""
     vendor_name_key: str | None = None
     """The key with the vendor's name, for `devices`. None: only udev's hardware database has a name."""
     model_name_key: str | None = None

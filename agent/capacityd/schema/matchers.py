@@ -95,7 +95,6 @@ class CidrMatcher:
 
 Matcher: TypeAlias = GlobMatcher | RangeMatcher | BoolMatcher | CidrMatcher
 
-
 OR = " or "
 """The separator between the values of a list in KeyMatcher.text."""
 

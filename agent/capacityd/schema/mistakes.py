@@ -14,23 +14,33 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """A mistake in a text, which makes the text match nothing."""
+    """A mistake in a text of the configuration. A text with this mistake matches no value of a device."""
 
     pattern: str
     """A regular expression that finds the mistake in a text."""
     remedy: Callable[[str], str]
-    """Takes the text. Returns what is wrong and what to write, as the end of a sentence."""
-
-
-def _text_before(separator: str, text: str) -> str:
-    before, _, _ = text.partition(separator)
-    return before
+    """Takes the text with the mistake. Returns the end of a message: what is wrong, and what to write."""
 
 
 def _list_remedy(text: str) -> str:
     names = [name.strip() for name in re.split("[|,]", text)]
     in_quotes = ", ".join(f'"{name}"' for name in names if name)
     return f"is a single name; to match any of several, write a list: [{in_quotes}]"
+
+
+def _label_remedy(text: str) -> str:
+    interface, _, _ = text.partition(":")
+    return f'is the label of an address, not an interface; write "{interface}"'
+
+
+def _parent_remedy(text: str) -> str:
+    interface, _, _ = text.partition("@")
+    return f'contains the interface below it, as "ip link" prints it; write "{interface}"'
+
+
+def _path_remedy(text: str) -> str:
+    name = os.path.basename(text.rstrip("/"))
+    return f'is a path; write the name: "{name}"'
 
 
 def _wwn_of_lsblk(text: str) -> str:
@@ -76,19 +86,11 @@ SEVERAL_NAMES = Mistake(r"^[^\[]*[|,]", _list_remedy)
 """Names separated by "|" or ",". For a name that contains such a character, write a glob with a class: "a[,]b"."""
 SEPARATED_BY_BAR = Mistake(r"^[^\[]*[|]", _list_remedy)
 """Texts separated by "|", such as "a|b". In contrast to SEVERAL_NAMES, a comma is valid."""
-ALIAS = Mistake(
-    r"^[^\[]*:",
-    lambda text: f'is the label of an address, not an interface; write "{_text_before(":", text)}"',
-)
+ALIAS = Mistake(r"^[^\[]*:", _label_remedy)
 """The label of an address, such as eth0:1. The kernel allows no ":" in the name of an interface."""
-WITH_PARENT = Mistake(
-    r"^[^\[]*@",
-    lambda text: f'contains the interface below it, as "ip link" prints it; write "{_text_before("@", text)}"',
-)
+WITH_PARENT = Mistake(r"^[^\[]*@", _parent_remedy)
 """An interface as "ip link" prints it: eth0.5@eth0. For a name with a "@", write a glob with a class: "a[@]b"."""
-PATH_INSTEAD_OF_NAME = Mistake(
-    r"^/.*[^/]", lambda text: f'is a path; write the name: "{os.path.basename(text.rstrip("/"))}"'
-)
+PATH_INSTEAD_OF_NAME = Mistake(r"^/.*[^/]", _path_remedy)
 NOT_AN_INTERFACE = (PATH_INSTEAD_OF_NAME, SEVERAL_NAMES, ALIAS, WITH_PARENT)
 """All mistakes in the name of an interface."""
 NOT_IN_DEV = Mistake(r"^[^/*?\[]", _dev_remedy)

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from capacityd.model.quantity import LARGEST_QUANTITY
-from capacityd.schema.toml_values import describe_toml_value, parse_boolean
+from capacityd.schema.toml_values import describe_toml_value, parse_boolean, toml_value
 
 _MAX_NODE_NAME_LENGTH = 253
 _DNS_LABEL = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 """A part of a DNS name between dots (RFC 1123)."""
-_DURATION = re.compile(r"([0-9]{1,12})\s*(ms|s|min|m|h|d)")
+_DURATION = re.compile(r"([0-9]{1,12})\s*(ms|s|min|m|h|d)")  # such as 5min
 _LINE_KEY = re.compile(r"[^\s=:]|\S.*[^\s=:]")
 """A text that does not begin or end with white space, and does not end with a separator."""
 _EXAMPLE_COMMAND = '["/usr/bin/program", "argument"]'
@@ -32,8 +32,8 @@ _SHELL_SYNTAX = re.compile(
     re.VERBOSE,
 )
 """A word that only a shell understands."""
-_SECONDS = {"ms": 0.001, "s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400}
-"""Unit of a duration -> the unit's length in seconds."""
+_SECONDS_OF_UNIT = {"ms": 0.001, "s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400}
+"""Unit of a duration -> its length in seconds."""
 
 SettingValue: TypeAlias = str | int | float | bool | tuple[str, ...] | None
 """The parsed value of a ValueDetector's setting."""
@@ -83,12 +83,12 @@ def file_path(ending: str = "") -> SettingType:
 
 
 def duration(least: str, most: str) -> SettingType:
-    """A time such as "30s", which is parsed into seconds. least, most: the limits, in the same form."""
-    shortest = _seconds(least)
-    longest = _seconds(most)
+    """A time such as "30s", which is parsed into seconds. least, most: the shortest and the longest valid time."""
+    shortest = _parse_seconds(least)
+    longest = _parse_seconds(most)
 
     def parse(raw: object) -> float:
-        seconds = _seconds(raw)
+        seconds = _parse_seconds(raw)
         if not shortest <= seconds <= longest:
             raise ValueError(f'must be from {least} to {most}; got "{raw}"')
         return seconds
@@ -96,12 +96,12 @@ def duration(least: str, most: str) -> SettingType:
     return SettingType("time", parse)
 
 
-def _seconds(raw: object) -> float:
+def _parse_seconds(raw: object) -> float:
     match = _DURATION.fullmatch(raw) if isinstance(raw, str) else None
     if match is None:
         raise ValueError(f'must be a duration such as "30s", "5min" or "2h"; got {describe_toml_value(raw)}')
     number, unit = match.groups()
-    return float(int(number) * _SECONDS[unit])
+    return float(int(number) * _SECONDS_OF_UNIT[unit])
 
 
 def integer(least: int, most: int) -> SettingType:
@@ -120,15 +120,15 @@ def integer(least: int, most: int) -> SettingType:
 
 
 def one_of(*words: str) -> SettingType:
-    """One of a few words."""
+    """One of these words. The documentation shows each word as code, with its quotes."""
 
     def parse(raw: object) -> str:
         if not isinstance(raw, str) or raw not in words:
             raise ValueError(f"must be one of {', '.join(words)} in quotes; got {describe_toml_value(raw)}")
         return raw
 
-    quoted = [f'`"{word}"`' for word in words]
-    return SettingType(" or ".join(quoted), parse)
+    words_as_code = [f"`{toml_value(word)}`" for word in words]
+    return SettingType(" or ".join(words_as_code), parse)
 
 
 def _parse_command(raw: object) -> tuple[str, ...]:

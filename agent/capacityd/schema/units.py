@@ -24,7 +24,7 @@ UNITS: Mapping[Dimension, Mapping[str, int]] = {
 FACTORS: Mapping[str, int] = {**UNITS["size"], **UNITS["speed"], **UNITS["frequency"]}
 """Unit -> number of base units."""
 
-_AMOUNT = re.compile(r"([0-9]{1,20})(?:\.([0-9]{1,20}))?\s*([A-Za-z/]*)")
+_AMOUNT = re.compile(r"([0-9]{1,20})(?:\.([0-9]{1,20}))?\s*([A-Za-z/]*)")  # such as 1.5 GB
 
 
 def is_amount(text: str) -> bool:

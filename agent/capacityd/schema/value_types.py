@@ -37,7 +37,7 @@ class Text:
 
     ignore_case: bool = False
     rejects: tuple[Mistake, ...] = ()
-    """Mistakes that parse() rejects, in addition to NEGATION, COMPARISON, BLANK_AT_END and SEPARATED_BY_BAR."""
+    """Further mistakes to reject. NEGATION, COMPARISON, BLANK_AT_END and SEPARATED_BY_BAR are always rejected."""
 
     def parse(self, raw: object) -> tuple[Matcher, ...]:
         return tuple(self._matcher(text) for text in parse_texts(raw, "text"))
@@ -59,11 +59,12 @@ class Choice:
     words: tuple[str, ...]
 
     def parse(self, raw: object) -> tuple[Matcher, ...]:
-        words = parse_texts(raw, "text")
-        for word in words:
-            if word not in self.words:
-                raise ValueError(f'must be one of {", ".join(self.words)}; got "{word}"')
-        return tuple(GlobMatcher(word) for word in words)
+        texts = parse_texts(raw, "text")
+        for text in texts:
+            if text not in self.words:
+                valid_words = ", ".join(self.words)
+                raise ValueError(f'must be one of {valid_words}; got "{text}"')
+        return tuple(GlobMatcher(text) for text in texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,20 +105,21 @@ class HexId:
             return GlobMatcher(pattern, ignore_case=True)
         if not re.fullmatch("[0-9a-f]+", pattern):
             raise ValueError(f'"{text}" must be {valid_length}, as in the output of "capacityd devices"')
-        digits = len(pattern)
-        if digits > self.digits:
-            raise ValueError(f'"{text}" must be {valid_length}')
-        if digits == self.digits:
+        length = len(pattern)
+        if length == self.digits:
             return GlobMatcher(pattern, ignore_case=True)
-        is_prefix = self.prefix_matches and digits in (2, 4)
-        if is_prefix:
+        prefix_lengths = (2, 4) if self.prefix_matches else ()
+        if length in prefix_lengths:
             return GlobMatcher(f"{pattern}*", ignore_case=True)
+        if length > self.digits:
+            raise ValueError(f'"{text}" must be {valid_length}')
         raise ValueError(f'"{text}" must be {valid_length}; did you mean "{self._with_zeros(pattern)}"?')
 
     def _with_zeros(self, digits: str) -> str:
-        """An ID with the zeros at its beginning that it lacks; a class has 2, 4 or 6 digits."""
+        """The ID that was probably meant: with the zeros at its beginning, which some programs leave out."""
         length = len(digits)
-        return digits.zfill(length + length % 2 if self.prefix_matches else self.digits)
+        complete_length = length + length % 2 if self.prefix_matches else self.digits  # a class has 2, 4 or 6 digits
+        return digits.zfill(complete_length)
 
 
 @dataclass(frozen=True, slots=True)

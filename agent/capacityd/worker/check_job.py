@@ -36,7 +36,7 @@ def check(folder: str, selection: Selection, reasons: Collection[PassReason]) ->
     path = os.path.abspath(selection.config) if selection.config else None  # None stands for the usual places
     files = ConfigFiles(path, stamps_of(path))  # before load(), so that a change during load() is noticed
     loaded = load(selection.config)
-    errors = tuple(problem.public() for problem in loaded.problems)  # without quotes from private files
+    errors = tuple(problem.public_text() for problem in loaded.problems)  # without quotes from private files
     is_reload = PassReason.CONFIG in reasons
     previous = runtime_files.read_config(folder) if is_reload else None
     kept = previous if errors else None
@@ -62,9 +62,9 @@ def _entries(loaded: Loaded, previous: CheckedConfig | None) -> Iterator[Journal
     """The journal entries about a check. previous: the configuration before a reload; None if this is no reload."""
     for problem in loaded.problems:
         fields = {"CONFIG_FILE": problem.file}
-        yield JournalEntry(EntryKind.CONFIGURATION_REJECTED, Priority.ERROR, problem.public(), fields)
+        yield JournalEntry(EntryKind.CONFIGURATION_REJECTED, Priority.ERROR, problem.public_text(), fields)
     for warning in loaded.warnings:
-        yield JournalEntry(None, Priority.WARNING, warning.public(), {"CONFIG_FILE": warning.file})
+        yield JournalEntry(None, Priority.WARNING, warning.public_text(), {"CONFIG_FILE": warning.file})
     if previous is None:
         return
     if loaded.problems:

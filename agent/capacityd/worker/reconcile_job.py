@@ -193,7 +193,7 @@ class PassJob:
             return saved
         # The check at boot could not save the configuration, so this worker reads the files.
         loaded = load(self._selection.config)
-        return CheckedConfig(loaded.config, tuple(problem.public() for problem in loaded.problems))
+        return CheckedConfig(loaded.config, tuple(problem.public_text() for problem in loaded.problems))
 
     def probe(self, node_name: str | None) -> Mapping[str, Reading]:
         """Reads all resources. node_name: None if the name is not known."""

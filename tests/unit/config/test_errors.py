@@ -15,7 +15,7 @@ from tests.support.configs import NAME, loaded
 def lines(configuration: Loaded) -> list[str]:
     """The problems, each as "LINE: ERROR"."""
     start = f"{configuration.problems[0].file}:"
-    reported = [p.located() for p in configuration.problems]
+    reported = [p.located_text() for p in configuration.problems]
     assert all(line.startswith(start) and line.isprintable() for line in reported)
     return [line[len(start) :] for line in reported]
 
@@ -29,10 +29,10 @@ def test_each_error_has_its_line_and_message(case: Case) -> None:
     assert configuration.config.complete is case.complete
     with pytest.raises(ConfigError) as e:
         configuration.require()
-    assert str(e.value) == "\n".join(p.located() for p in configuration.problems)
+    assert str(e.value) == "\n".join(p.located_text() for p in configuration.problems)
     if case.in_resource:
         more = f" (and {len(case.errors) - 1} more)" if len(case.errors) > 1 else ""
-        assert configuration.config.broken == {NAME: f"{configuration.problems[0].public()}{more}"}
+        assert configuration.config.broken == {NAME: f"{configuration.problems[0].public_text()}{more}"}
         assert configuration.config.resources == ()
 
 
@@ -124,5 +124,5 @@ def test_messages_are_short() -> None:
     text = f"{X}\nusb = {{ vendor = '{'z' * 100000}' }}\n'{'k' * 100000}' = 1\n[resources.{'n' * 9999}]"
     configuration = loaded(text)
     assert len(configuration.problems) == 3
-    assert all(len(p.public()) < 2500 for p in configuration.problems)
+    assert all(len(p.public_text()) < 2500 for p in configuration.problems)
     assert all(len(name) < 1000 for name in configuration.config.broken)

@@ -61,7 +61,7 @@ def read_files(configuration: Loaded, root: Path) -> list[str]:
 
 def problems(configuration: Loaded, root: Path) -> list[str]:
     """The problems, with paths relative to the root."""
-    return [problem.located().replace(f"{root}/", "") for problem in configuration.problems]
+    return [problem.located_text().replace(f"{root}/", "") for problem in configuration.problems]
 
 
 def test_without_any_file_nothing_is_configured(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_an_error_in_a_later_file_breaks_the_resource(tmp_path: Path) -> None:
     assert problems(configuration, tmp_path) == [
         f'{ETC}/1.toml:2: [resources."example.com/a".static] quantity: is required (the number)'
     ]
-    assert configuration.config.broken == {"example.com/a": configuration.problems[0].public()}
+    assert configuration.config.broken == {"example.com/a": configuration.problems[0].public_text()}
     assert configuration.config.complete
 
 
@@ -294,7 +294,7 @@ def test_a_file_of_another_user_is_not_read(tmp_path: Path) -> None:
     configuration = load(root=str(tmp_path))
     state = "(owner uid 54321, mode 0644)"
     why = f"does not belong to root {state}, but the configuration names programs that run as root: chown root {path}"
-    assert [problem.public() for problem in configuration.problems] == [f"{path}: {why}"]
+    assert [problem.public_text() for problem in configuration.problems] == [f"{path}: {why}"]
     assert quantities(configuration) == {"b": 1}
     assert not configuration.config.complete
 
@@ -377,7 +377,7 @@ def test_with_a_path_no_other_files_are_read(tmp_path: Path) -> None:
 def test_a_path_without_configuration_files_is_an_error(tmp_path: Path, path: str, why: str) -> None:
     load_files(tmp_path, {"file": A, "link": "-> nowhere"})
     configuration = load(f"{tmp_path}/{path}")
-    assert [problem.public() for problem in configuration.problems] == [f"{tmp_path}/{path}: {why}"]
+    assert [problem.public_text() for problem in configuration.problems] == [f"{tmp_path}/{path}: {why}"]
     assert not configuration.config.complete
 
 
@@ -400,10 +400,10 @@ def test_only_who_may_read_a_private_file_sees_its_errors(
         (problem,) = configuration.problems
         broken = configuration.config.broken
         assert bool(broken) is content.startswith("[resources")
-        assert "SECRET" in problem.located()
-        assert problem.public().startswith(f"{path}:")
-        assert ("sudo capacityd config check" in problem.public()) is is_private
-        assert ("SECRET" in f"{problem.public()} {broken}") is not is_private
+        assert "SECRET" in problem.located_text()
+        assert problem.public_text().startswith(f"{path}:")
+        assert ("sudo capacityd config check" in problem.public_text()) is is_private
+        assert ("SECRET" in f"{problem.public_text()} {broken}") is not is_private
 
 
 def test_each_resource_with_an_invalid_name_in_a_private_file_keeps_its_error(tmp_path: Path) -> None:
@@ -412,7 +412,7 @@ def test_each_resource_with_an_invalid_name_in_a_private_file_keeps_its_error(tm
     path.write_text("[resources.SECRET1]\n[resources.SECRET2]")
     path.chmod(0o640)
     configuration = load(str(path))
-    errors = [problem.public() for problem in configuration.problems]
+    errors = [problem.public_text() for problem in configuration.problems]
     names = [f"resource 1 of {path}", f"resource 2 of {path}"]
     assert configuration.config.broken == dict(zip(names, errors, strict=True))
 

@@ -243,5 +243,5 @@ def test_a_probable_mistake_is_a_warning(written: str, warning: str) -> None:
     configuration = loaded(f"{HEADER}\n{written}\n")
     assert configuration.require()
     (file,) = configuration.files
-    reported = [problem.located("warning: ") for problem in configuration.warnings]
+    reported = [problem.located_text("warning: ") for problem in configuration.warnings]
     assert reported == ([f"{file}:2: warning: {HEADER} {warning}"] if warning else [])

@@ -29,7 +29,7 @@ def test_every_value_can_be_written(value: object) -> None:
 def check(text: str) -> Loaded:
     """Loads a file, and asserts what must be true for every file."""
     configuration = loaded(text)
-    messages = [p.public() for p in configuration.problems]
+    messages = [p.public_text() for p in configuration.problems]
     assert all(line.isprintable() for line in messages)
     assert all(why.isprintable() and name.isprintable() for name, why in configuration.config.broken.items())
     assert not {r.name for r in configuration.config.resources} & {*configuration.config.broken}
@@ -69,4 +69,4 @@ def test_any_text_gives_problems_with_their_lines_and_no_exception(text: str) ->
 
 @given(st.binary(max_size=60))
 def test_any_bytes_give_no_exception(raw: bytes) -> None:
-    assert all(p.public().isprintable() for p in loaded(raw).problems)
+    assert all(p.public_text().isprintable() for p in loaded(raw).problems)

@@ -174,7 +174,7 @@ def test_the_ports_of_an_internal_switch_count_and_its_conduit_does_not() -> Non
         (E0, ("pci", "i40e", "8086", "1572")),
         (usb_nic("eth0"), ("usb", "r8152", "0bda", "8153")),
         (virtio_nic(), ("virtio", "virtio_net", "1af4", "1041")),
-        (nic("eth0"), (None, None, None, None)),
+        (nic("eth0"), (None, None, "", "")),
     ],
 )
 def test_an_interface_has_the_hardware_of_its_device(parts: Recording, expected: tuple[str | None, ...]) -> None:

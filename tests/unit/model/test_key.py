@@ -74,5 +74,5 @@ def test_an_annotation_that_says_something_else_is_written_again(text: str | Non
 )
 def test_a_label_that_a_kubelet_may_not_set_is_an_error(domain: str, allowed: bool) -> None:
     problems = loaded(f'[resources."{domain}/x"]\nstatic = {{ quantity = 1 }}\nlabel = true\n').problems
-    assert all("a kubelet may not set labels in the domains of Kubernetes" in p.public() for p in problems)
+    assert all("a kubelet may not set labels in the domains of Kubernetes" in p.public_text() for p in problems)
     assert (not problems) is allowed

@@ -43,9 +43,9 @@ def _check(loaded: Loaded, options: Options) -> int:
         return 2 if errors else 0
     # FILE:LINE: MESSAGE, without a prefix, so that editors can parse the line.
     for warning in warnings:
-        print(printable(warning.located("warning: ")), file=sys.stderr)
+        print(printable(warning.located_text("warning: ")), file=sys.stderr)
     for error in errors:
-        print(printable(error.located()), file=sys.stderr)
+        print(printable(error.located_text()), file=sys.stderr)
     if errors:
         return 2
     resources = plural(len(loaded.config.resources), "resource")

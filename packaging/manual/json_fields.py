@@ -135,12 +135,16 @@ FIELDS_OF_KUBECTL: dict[str, tuple[Field, ...]] = {
         Field("as_of", "time", "when they were read"),
         Field("resources[].name", "text", "name of the resource"),
         Field("resources[].nodes", "number", "how many Nodes publish it"),
-        Field("resources[].usual", "number", "the quantity that most of these Nodes have"),
+        Field(
+            "resources[].usual",
+            "number",
+            "the most frequent quantity of these Nodes; the largest, if several are equally frequent",
+        ),
         Field("resources[].capacity, resources[].allocatable", "number", "totals of these Nodes"),
         Field(
             "resources[].requested",
             "number or null",
-            "requested by pods that are bound to these Nodes and not finished",
+            "requested by pods on these Nodes; completed and failed pods do not count",
         ),
         Field("resources[].free", "number or null", "allocatable and not requested"),
         Field("resources[].waiting", "number or null", "pods that request it and are not bound to a Node"),

@@ -123,8 +123,8 @@ def the_annotation_is_believed(memory: Memory, breach: Breach) -> float:
 
 
 def anothers_number_equals_ours(memory: Memory, breach: Breach) -> float:
-    """If another writer takes over one of capacityd's keys, and writes the same number, capacityd does not notice and can
-    later remove the key."""
+    """If another writer takes over one of capacityd's keys, and writes the same number, capacityd does not notice and
+    can later remove the key."""
     is_removal = "of another writer from" in breach.detail  # a text of the promise "untouched"
     return inf if is_removal else 0.0
 

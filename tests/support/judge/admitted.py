@@ -56,8 +56,8 @@ def a_limit_holds_a_change_back(memory: Memory, breach: Breach) -> float:
 
 
 def many_events_wait(memory: Memory, breach: Breach) -> float:
-    """If events of one kind have started six passes in quick succession, the next event of this kind can wait for a
-    minute. During this minute, the condition stays True."""
+    """If events of one kind have started six passes in quick succession, the pass for the next such event can be
+    delayed by a minute. During this minute, the condition stays True."""
     before = [at for at in memory.passes if at <= breach.since][-WRITES:]
     after = [at for at in memory.passes if at > breach.since]
     is_often = len(before) == WRITES and breach.since - before[0] < WRITES * MINUTE

@@ -195,8 +195,8 @@ def right_in_time(memory: Memory, wrong_since: dict[Fault | None, float]) -> Ite
 
 
 def secret(memory: Memory, text: str, secrets: frozenset[str]) -> Iterator[Breach]:
-    """capacityd shows the content of a file, the output of a program or the answer of a server only to people who can
-    also read it at its source."""
+    """capacityd shows what it reads from a file, a program or a server only to people who can also get it there
+    themselves."""
     for hidden in sorted(secrets):
         if hidden in text:
             yield _act(memory, "", f"it shows {hidden} to all users")

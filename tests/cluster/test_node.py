@@ -11,7 +11,7 @@ import pytest
 
 from capacityd.model.errors import NodeConflict, NodeRejected, NodeUnauthorized
 from capacityd.model.node import ANNOTATION, Condition, Event, Node, NodeState, Patch
-from capacityd.model.quantity import LARGEST_QUANTITY, storable
+from capacityd.model.quantity import LARGEST_QUANTITY, is_storable
 from capacityd.node.api_node import ApiNode
 from capacityd.node.identity import CredentialsCache, Identity, Machine
 from tests.cluster.api import ApiError
@@ -184,7 +184,7 @@ def test_which_quantities_the_api_server_accepts(cluster: Cluster, node: str) ->
     edge = LARGEST_QUANTITY // 1000
     numbers = [0, 1, edge - 1, edge, *(2**n for n in range(52, 63)), LARGEST_QUANTITY - 1, LARGEST_QUANTITY]
     numbers += [edge + 1, edge + 2, *(10**n for n in range(15, 19)), 9 * 10**18, 123_456_789_012_345_678]
-    assert {n: is_accepted(cluster, node, n) for n in numbers} == {n: storable(n) for n in numbers}
+    assert {n: is_accepted(cluster, node, n) for n in numbers} == {n: is_storable(n) for n in numbers}
 
 
 def is_accepted(cluster: Cluster, node: str, number: int) -> bool:

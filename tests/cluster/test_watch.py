@@ -34,8 +34,8 @@ def target_of(kubeconfig: Path) -> ClusterAccess:
     node = ApiNode(str(kubeconfig), None, Machine("", None), cache)
     with suppress(NodeMissing):
         node.read()
-    assert cache.target is not None
-    return cache.target
+    assert cache.watch_target is not None
+    return cache.watch_target
 
 
 def wait_changed(watcher: Watching, *before: NodeSeen) -> NodeSeen:

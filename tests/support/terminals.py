@@ -46,7 +46,7 @@ def kept(name: str, stored: int, published: int | None, reason: str = "as publis
     return Change(Key(name), Action.KEEP, places, desired=published, published=published, reason=reason)
 
 
-RUNNING = ServiceStatus(pid=812, next_reconcile=NOW + 3300, overdue_at_uptime=1e12)
+RUNNING = ServiceStatus(pid=812, next_pass=NOW + 3300, overdue_at_uptime=1e12)
 HEALTHY = PassStatus(
     at=NOW - 12,
     reasons=(PassReason.DEVICES,),
@@ -123,7 +123,7 @@ DEGRADED = ServiceFiles(
     _LAST_PASS,
     replace(
         RUNNING,
-        next_reconcile=NOW + 4,
+        next_pass=NOW + 4,
         error="the API server in /etc/kubernetes/kubelet.conf refused the connection",
         event_source_errors=("udev is not running: there are no device events",),
         configuration_errors=('/etc/capacityd/capacityd.toml:9: [resources."example.com/x".usb] vndor: unknown key',),

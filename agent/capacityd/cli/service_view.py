@@ -11,7 +11,7 @@ from typing import cast
 
 from capacityd.config import Problem
 from capacityd.linux.forked import text_within
-from capacityd.linux.sandbox import Sandbox, hidden_text, service_sandbox
+from capacityd.linux.sandbox import Sandbox, hidden_path_message, service_sandbox
 from capacityd.linux.trust import SERVICE_TRUST, flaw_of_command
 from capacityd.model.errors import CredentialsNotTrusted, NodeError, NodeUnauthorized
 from capacityd.model.text import printable
@@ -100,7 +100,7 @@ def _place(resource: Resource, key: str) -> Problem:
 
 def _why_hidden(path: str, sandbox: Sandbox) -> str:
     """Why the service does not see a path; "" if it does."""
-    return hidden_text(path) if sandbox.hides(path) else ""
+    return hidden_path_message(path) if sandbox.hides(path) else ""
 
 
 def _why_unusable_command(command: tuple[str, ...], sandbox: Sandbox) -> str:
@@ -109,7 +109,7 @@ def _why_unusable_command(command: tuple[str, ...], sandbox: Sandbox) -> str:
         return f"the service does not run {command[0]}, because {flaw}"
     for word in command:
         if word.startswith("/") and sandbox.hides(word):
-            return hidden_text(word)
+            return hidden_path_message(word)
     if _contains_code(command):
         return _CODE_IS_NOT_CHECKED
     patterns = [word for word in command if re.match(r"/.*[*?]", word)]

@@ -10,7 +10,7 @@ from capacityd.config.problems import EXAMPLE_HEADER, WHOLE_TABLE, TomlTable
 from capacityd.config.tables import detector_tables, except_tables, setting_tables, when_tests
 from capacityd.detectors import detector_names, load_detector
 from capacityd.model.key import may_label
-from capacityd.model.quantity import countable
+from capacityd.model.quantity import is_countable
 from capacityd.schema.config import Resource
 from capacityd.schema.device import SUBSYSTEM, Detector, DeviceDetector, ValueDetector
 from capacityd.schema.spelling import suggest_unit, suggest_word
@@ -73,7 +73,7 @@ def _check_countable(resource: Resource, detector: Detector, table: TomlTable) -
         return
     numbers = [detector.computed(value_table.settings) for value_table in resource.tables]
     quantity = resource.quantity_of(numbers)
-    if not countable(quantity):
+    if not is_countable(quantity):
         why = f"the quantity is {quantity}, more than Kubernetes can count; write a smaller one"
         table.report(detector.name, why)
 

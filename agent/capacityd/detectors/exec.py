@@ -8,7 +8,7 @@ from typing import cast
 
 from capacityd.model.errors import Cause, HostError, ProgramFailed
 from capacityd.model.host import Host, Output
-from capacityd.model.quantity import whole_number
+from capacityd.model.quantity import parse_whole_number
 from capacityd.model.quoting import length_text, quoted, shortened
 from capacityd.model.reading import Contribution
 from capacityd.model.text import printable
@@ -39,7 +39,7 @@ def _number(program: str, output: Output) -> int:
     if output.status:
         raise _failure(f"{program} {_how_it_ended(output.status)}", output)
     try:
-        return whole_number(output.out)
+        return parse_whole_number(output.out)
     except ValueError as e:
         raise _failure(f"{program} printed no number: {e}", output) from e
 

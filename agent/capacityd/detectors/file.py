@@ -8,7 +8,7 @@ from typing import cast
 
 from capacityd.model.errors import Cause, HostError
 from capacityd.model.host import Host
-from capacityd.model.quantity import whole_number
+from capacityd.model.quantity import parse_whole_number
 from capacityd.model.quoting import quoted
 from capacityd.model.reading import Absent, Contribution
 from capacityd.model.text import duration_text
@@ -51,7 +51,7 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution | Absent:
     if len(texts) > 1:
         raise HostError(f"{path} has {key} {len(texts)} times")
     try:
-        number = whole_number(texts[0])
+        number = parse_whole_number(texts[0])
     except ValueError as e:
         raise HostError(f"{where}: {e}", detail=f"it contains {quoted(texts[0])}") from e
     return Contribution(device=where, amount=number, valid_for=valid_for)

@@ -51,8 +51,8 @@ def find(host: Host) -> Iterator[Device]:
 def _mounted(host: Host, filesystem: Filesystem, read_system_filesystems: Callable[[], SystemDevices]) -> Device:
     """The device of a mounted file system. The device's detector_data is the Filesystem."""
     mount = filesystem.mount
-    block_device = host.resolve(f"/sys/dev/block/{mount.number}")  # None: /sys shows no block device for this mount
-    kind = kind_of(mount.type, on_device=has_device(mount.number))
+    block_device = host.resolve(f"/sys/dev/block/{mount.major_minor}")  # None: on no block device in /sys
+    kind = kind_of(mount.type, on_device=has_device(mount.major_minor))
     if kind == "local":
         kind = _kind_by_devices(host, mount.source, block_device)
     points = tuple(map(printable, filesystem.points))
@@ -128,7 +128,7 @@ def _system(_: Host, device: Device) -> Value:
     filesystem = cast(Filesystem, device.detector_data)
     if any(map(is_of_system, filesystem.points)):
         return True
-    return device.read_system_devices().has(filesystem.mount.number)  # system_filesystems() lists major:minor
+    return device.read_system_devices().has(filesystem.mount.major_minor)  # system_filesystems() lists major:minor
 
 
 def _size(host: Host, device: Device) -> Value:

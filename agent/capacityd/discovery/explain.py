@@ -14,7 +14,7 @@ from capacityd.discovery.child import MAX_MEMORY
 from capacityd.discovery.matcher import Candidate, MatchResult, describe_value
 from capacityd.model.errors import Cause, HostError, NotRecorded
 from capacityd.model.host import Host
-from capacityd.model.reading import Absent, Compared, Explanation, Reading, Rejection, Undetermined, Unknown
+from capacityd.model.reading import Absent, Comparison, Explanation, Reading, Rejection, Undetermined, Unknown
 from capacityd.schema.config import Resource
 from capacityd.schema.device import DeviceDetector
 from capacityd.schema.matchers import GlobMatcher, KeyMatcher, Value
@@ -68,7 +68,7 @@ def explain_when(
             compared.append(_compare(test, read(test.key), detector=None))
         except HostError as e:
             error = f"{e}; {e.detail}" if e.detail else str(e)
-            compared.append(Compared(test.key, value=error, wanted=test.text, matches=None))
+            compared.append(Comparison(test.key, value=error, wanted=test.text, matches=None))
     advice = ""
     if result.error:
         advice = _errno_advice(result.error) or f'test another key in "when" if this lasts; {_SERVICE_RETRIES}'
@@ -134,7 +134,7 @@ def _near_misses(test: KeyMatcher, value: Value) -> Iterator[str]:
             yield f'{test.key}: "{pattern}" is not a regular expression, so "." is a dot; {would_match}'
 
 
-def _compare(test: KeyMatcher, value: Value, detector: DeviceDetector | None) -> Compared:
+def _compare(test: KeyMatcher, value: Value, detector: DeviceDetector | None) -> Comparison:
     """The comparison of a value with a test. detector: None for a test of `when`."""
     value_text = describe_value(value)
     is_default = False
@@ -145,7 +145,7 @@ def _compare(test: KeyMatcher, value: Value, detector: DeviceDetector | None) ->
         if test.key in detector.defaults:
             default_matchers = kind.parse(detector.defaults[test.key])
             is_default = test.matchers == default_matchers
-    return Compared(test.key, value=value_text, wanted=test.text, matches=test.matches(value), default=is_default)
+    return Comparison(test.key, value=value_text, wanted=test.text, matches=test.matches(value), default=is_default)
 
 
 def _in_unit(test: KeyMatcher, value: int, *, units: Mapping[str, int]) -> str:

@@ -15,7 +15,7 @@ from capacityd.discovery.matcher import Candidate, MatchResult, match_device, un
 from capacityd.discovery.when import check_when
 from capacityd.model.errors import Cause, HostError
 from capacityd.model.host import Host, resolve_link, whole_number_in
-from capacityd.model.quantity import countable
+from capacityd.model.quantity import is_countable
 from capacityd.model.quoting import how_to_see
 from capacityd.model.reading import Absent, Contribution, Explanation, Quantity, Reading, Unknown
 from capacityd.schema.config import Resource
@@ -220,7 +220,7 @@ def _whole_number(measure: str, value: Value) -> int:
 def _quantity(resource: Resource, contributions: Sequence[Contribution], shares: Sequence[int]) -> Reading:
     """The reading of a resource with these contributions. shares: the contributions in base units."""
     value = resource.quantity_of(shares)
-    if not countable(value):
+    if not is_countable(value):
         advice = "; use a larger unit" if resource.unit else ""
         return Unknown(f"{value} is more than Kubernetes can count{advice}", Cause.TOO_LARGE)
     warning = ""

@@ -58,10 +58,10 @@ def block_device_path(host: Host, node: str) -> str:
     node: a path such as /dev/sda2 or /dev/mapper/root, or a link to such a path.
     """
     path = (
-        _named_by_mapper(host, node)
-        or _named_by_kernel(host, node)
-        or _target_of_link(host, node)
-        or _linked_by_udev(host, node)
+        _path_by_mapper_name(host, node)
+        or _path_by_kernel_name(host, node)
+        or _path_by_link(host, node)
+        or _path_by_udev_link(host, node)
     )
     if path is None:
         raise HostError(f"/sys knows no block device {node}")
@@ -91,15 +91,15 @@ def link_target(host: Host, link: str) -> str:
     return path
 
 
-def _named_by_kernel(host: Host, node: str) -> str | None:
+def _path_by_kernel_name(host: Host, node: str) -> str | None:
     """The path in /sys of the device to which the kernel gives this name; None if there is none."""
-    # /proc/swaps shows a path such as /zram0, without /dev, if /dev was unmounted after swapon(8) had opened the area.
-    name = node.removeprefix("/dev").removeprefix("/")
+    # If /dev is unmounted after swapon(8), /proc/swaps shows /dev/zram0 as /zram0.
+    name = node.removeprefix("/dev/").removeprefix("/")
     name_in_sys = name.replace("/", "!")  # /dev/cciss/c0d0 is cciss!c0d0 in /sys
     return host.resolve(f"{_BLOCKS}/{name_in_sys}")
 
 
-def _named_by_mapper(host: Host, node: str) -> str | None:
+def _path_by_mapper_name(host: Host, node: str) -> str | None:
     """The path in /sys of the device to which the device mapper gives this name; None if there is none."""
     if not node.startswith("/dev/mapper/"):
         return None
@@ -110,7 +110,7 @@ def _named_by_mapper(host: Host, node: str) -> str | None:
     return None
 
 
-def _target_of_link(host: Host, node: str) -> str | None:
+def _path_by_link(host: Host, node: str) -> str | None:
     """The path in /sys of the device that a link such as /dev/disk/by-uuid/… leads to; None if there is none."""
     target = host.resolve(node)
     if target is None:
@@ -118,7 +118,7 @@ def _target_of_link(host: Host, node: str) -> str | None:
     return host.resolve(f"{_BLOCKS}/{os.path.basename(target)}")
 
 
-def _linked_by_udev(host: Host, node: str) -> str | None:
+def _path_by_udev_link(host: Host, node: str) -> str | None:
     """The path in /sys of the device for which udev made this link; None if udev knows no such device.
 
     The /dev of a service with PrivateDevices= lacks udev's links, but udev's database lists them.

@@ -80,7 +80,7 @@ def _online_folders(host: Host) -> list[str]:
 
 
 def _topology(host: Host, folders: Sequence[str], name: str) -> list[str | None]:
-    """The content of a file in each processor's folder topology; None if the file does not exist. Raises HostError."""
+    """The content of topology/NAME in each processor's folder; None if the file does not exist. Raises HostError."""
     return [host.text(f"{folder}/topology/{name}") for folder in folders]
 
 
@@ -122,7 +122,7 @@ def _number_of_cores(host: Host, folders: Sequence[str]) -> int | None:
 
 
 def _threads(host: Host) -> int | None:
-    """The number of online processors, from psutil. If psutil fails, for example at /proc/cpuinfo, from /sys."""
+    """The number of online processors, from psutil or, if psutil fails (for example at /proc/cpuinfo), from /sys."""
     try:
         threads: int | None = psutil.cpu_count(logical=True)
         return threads
@@ -211,4 +211,4 @@ PROCESSOR_MEASURES: Mapping[str, Callable[[Host], int | None]] = {
     "sockets": _sockets,
     "max_frequency": _max_frequency,
 }
-"""Measure of the online processors -> the function that reads it, or returns None if the machine does not report it."""
+"""Measure of the online processors -> its function. The function returns None if the machine does not report it."""

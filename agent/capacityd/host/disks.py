@@ -154,7 +154,7 @@ def _earlier_disk(
 ) -> Disk | None:
     """The earlier disk to which this path leads; None if it leads to another disk. Raises HostError if that is unknown.
 
-    name, ids: the path's name and ids. by_id: id -> the disks found earlier. facts_of: takes a path's name and id.
+    name, ids: the path's name and ids. by_id: id -> the disks found earlier. facts_of: _facts() with a cache.
     """
     doubt: HostError | None = None
     for id_ in ids:
@@ -170,7 +170,7 @@ def _earlier_disk(
 
 
 def _leads_to(disk: Disk, name: str, id_: str, facts_of: Callable[[str, str], _Facts]) -> bool:
-    """Whether the path with this name leads to the disk. id_: an id of both. Raises HostError if that is unknown."""
+    """Whether the path with this name leads to the disk. id_: the id that both have. Raises HostError if unknown."""
     if id_.startswith(_MULTIPATH_PREFIX):
         return True
     own_facts = facts_of(name, id_)
@@ -195,8 +195,8 @@ class _Facts:
     model: str
     sectors: int
     target: str
-    """The folder of the SCSI target in /sys, or of the SCSI host if it has no transport. Two paths below the same
-    folder lead to different disks, even if the disks have the same id: UFS gives all disks of a chip the same id."""
+    """The folder of the SCSI target in /sys, or of the SCSI host if the target has no transport. Two paths below the
+    same folder lead to different disks, even with the same id: UFS gives all disks of a chip the same id."""
 
     def show_another_disk_than(self, other: _Facts) -> bool:
         """Whether these facts and the other path's show that the two paths lead to different disks."""

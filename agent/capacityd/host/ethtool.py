@@ -46,7 +46,7 @@ def speeds_of(modes: Iterable[str]) -> list[int]:
 
 def supported_modes(interface: str) -> list[str]:
     """The names of an interface's supported link modes; empty if its driver reports none. Raises HostError."""
-    failed = f"the link modes of {interface} could not be read"
+    problem = f"the link modes of {interface} could not be read"
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as control:
             mask = _supported_mask(control, interface)
@@ -54,12 +54,12 @@ def supported_modes(interface: str) -> list[str]:
                 return []
             names = _mode_names(control, interface)
     except OSError as e:
-        raise HostError(f"{failed}: {os.strerror(e.errno or 0)}", e.errno) from e
+        raise HostError(f"{problem}: {os.strerror(e.errno or 0)}", e.errno) from e
     except struct.error as e:
-        raise HostError(f"{failed}: the kernel sent an unexpected answer") from e
+        raise HostError(f"{problem}: the kernel sent an unexpected answer") from e
     highest_number = mask.bit_length() - 1
     if highest_number >= len(names):
-        raise HostError(f"{failed}: the kernel does not name number {highest_number}")
+        raise HostError(f"{problem}: the kernel does not name number {highest_number}")
     return [name for number, name in enumerate(names) if mask & (1 << number)]
 
 

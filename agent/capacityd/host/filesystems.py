@@ -26,7 +26,7 @@ class Filesystem:
     """A mounted file system."""
 
     mount: Mount
-    """The file system's first mount. Its number, the major:minor, identifies the file system."""
+    """The file system's first mount. Its major:minor identifies the file system."""
     points: tuple[str, ...]
     """The machine's mount points of the whole file system, the shortest first; empty if the file system is only for
     pods."""
@@ -36,13 +36,13 @@ class Filesystem:
 
 def filesystems(host: Host) -> list[Filesystem]:
     """The mounted file systems that no mount hides, in the mount table's order, without snapshots. Raises HostError."""
-    by_number: dict[str, list[Mount]] = {}
+    by_major_minor: dict[str, list[Mount]] = {}
     table = mounts(host)
     tree = MountTree(table)
     for mount in table:
         if tree.is_visible(mount) and not is_snapshot(mount.type, mount.source):
-            by_number.setdefault(mount.number, []).append(mount)
-    return [_filesystem(mounts_with_number) for mounts_with_number in by_number.values()]
+            by_major_minor.setdefault(mount.major_minor, []).append(mount)
+    return [_filesystem(mounts_of_one) for mounts_of_one in by_major_minor.values()]
 
 
 def filesystem_size(point: str, mount_ids: Collection[str]) -> int:
@@ -79,7 +79,7 @@ def _filesystem(all_mounts: Sequence[Mount]) -> Filesystem:
     # That mount has the same root, and does not count either.
     attached_roots = set()
     for mount in all_mounts:
-        if has_device(mount.number) and is_attached_volume(mount.point):
+        if has_device(mount.major_minor) and is_attached_volume(mount.point):
             attached_roots.add(mount.root)
     points = set()
     for mount in mounts_of_whole_filesystem(all_mounts):

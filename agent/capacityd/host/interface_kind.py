@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from capacityd.host.system_interfaces import linked_number, lower_interfaces
+from capacityd.host.system_interfaces import linked_ifindex, lower_interfaces
 from capacityd.model.errors import AmbiguousValue, HostError
 from capacityd.model.host import Host, device_and_above, link_name, read_optional_attr, resolve_link, uevent_value
 
@@ -43,7 +43,7 @@ _OTHER_BUSES: Mapping[str, str] = {
 _ID_ATTRIBUTES: Mapping[str, tuple[str, str]] = {"usb": ("idVendor", "idProduct"), "pci": ("vendor", "device")}
 """Bus -> the names of the attributes with the ids of vendor and product."""
 _BLUEFIELD_DRIVER = "mlxbf-tmfifo"
-"""On a BlueField card, the driver of the parent of the virtio device that connects the card with its host."""
+"""The driver of the link between a BlueField card and its host. Below the driver's device is a virtio device."""
 _BMC_IDS = (
     ("413c", "a102"),  # iDRAC
     ("03f0", "2927"),  # iLO
@@ -78,7 +78,7 @@ def _is_child(host: Host, path: str, devtype: str | None) -> bool:
     """Whether an interface has hardware, but is a child of another interface (IPoIB). devtype: its DEVTYPE."""
     if devtype == _SWITCH_PORT_DEVTYPE:  # a port, although it uses the interface that connects the switch
         return False
-    uses_other_interface = linked_number(host, os.path.basename(path)) != ""
+    uses_other_interface = linked_ifindex(host, os.path.basename(path)) != ""
     return uses_other_interface and resolve_link(host, f"{path}/device") is not None
 
 
@@ -112,8 +112,8 @@ def hardware_kind(host: Host, path: str, hardware: str) -> str:
 def _is_function_of_port(host: Host, path: str, hardware: str) -> bool:
     """Whether the interface's device is a virtual function (SR-IOV) or a subfunction of a port."""
     # A virtio device is below its PCI function.
-    may_be_functions = (f"{path}/device", os.path.dirname(hardware))
-    if any(resolve_link(host, f"{device}/physfn") for device in may_be_functions):
+    possible_functions = (f"{path}/device", os.path.dirname(hardware))
+    if any(resolve_link(host, f"{device}/physfn") for device in possible_functions):
         return True
     return ".sf." in os.path.basename(hardware)  # a subfunction has a name such as mlx5_core.sf.4
 
@@ -147,15 +147,15 @@ def _is_vdpa(host: Host, hardware: str) -> bool:
     parent = os.path.dirname(hardware)
     parent_bus = link_name(host, f"{parent}/subsystem")
     if parent_bus == "pci":
-        parent_driver = link_name(host, f"{parent}/driver")
-        return parent_driver not in (None, "virtio-pci")
+        driver = link_name(host, f"{parent}/driver")
+        return driver is not None and driver != "virtio-pci"
     return parent_bus == "vdpa"
 
 
 def _is_below_pci_function(host: Host, hardware: str) -> bool:
     """Whether a device above this one in /sys is a PCI function."""
-    above = (path for path in device_and_above(hardware) if path != hardware)
-    return any(link_name(host, f"{path}/subsystem") == "pci" for path in above)
+    parents = (path for path in device_and_above(hardware) if path != hardware)
+    return any(link_name(host, f"{path}/subsystem") == "pci" for path in parents)
 
 
 def _is_representor(host: Host, path: str) -> bool:

@@ -49,7 +49,7 @@ class LiveHost:
 
     def __init__(self) -> None:
         self._links: Mapping[str, Link] = {}
-        self._udev: Any = None  # one pyudev Context for all devices, because each loads libudev again (65 KiB)
+        self._udev: Any = None  # one pyudev.Context for all devices, because each Context takes 65 KiB
 
     def listdir(self, folder: str) -> Sequence[str]:
         try:
@@ -90,13 +90,13 @@ class LiveHost:
             raise unreadable(path, e) from e
 
     def properties(self, device: str) -> Mapping[str, str]:
-        with self._udev_properties(device) as known:
-            return {printable(name): _property(known, name) for name in known}
+        with self._udev_properties(device) as values:
+            return {printable(name): _property(values, name) for name in values}
 
     def property(self, device: str, *names: str) -> str | None:
-        with self._udev_properties(device) as known:
+        with self._udev_properties(device) as values:
             for name in names:
-                if value := _property(known, name):
+                if value := _property(values, name):
                     return value
         return None
 

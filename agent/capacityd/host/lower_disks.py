@@ -41,7 +41,7 @@ LAYER_OPTIONS = ("lowerdir", "lowerdir+", "datadir+", "upperdir", "workdir")
 INITRAMFS_ROOT = "/sysroot"
 """The folder in dracut's initramfs that becomes / later. Overlays that the initramfs mounted keep this name in the
 paths of their layers."""
-JOURNALS = "/proc/fs/jbd2"
+EXT4_JOURNALS = "/proc/fs/jbd2"
 """Contains a folder for each journal of ext3, ext4 and ocfs2. sda2-8 is an internal journal, inode 8 of sda2. sdb1 is
 an external journal, the device sdb1 (jbd2_journal_init_*() in the kernel's fs/jbd2/journal.c)."""
 BCACHEFS = "/sys/fs/bcachefs"
@@ -89,75 +89,74 @@ class LowerDisks:
     """Finds the disks of one machine. Each method yields names of whole disks.
 
     If a disk can't be determined, the method raises HostError after yielding the other disks that it has found.
+
+    visited: the ids of the mounts through which the search has come, to notice a path that leads back to itself.
     """
 
     def __init__(self, host: Host, tree: MountTree) -> None:
         self._host = host
         self._tree = tree
 
-    def of_mount(self, mount: Mount, above: Collection[str] = ()) -> Iterator[str]:
-        """The disks below a mounted file system.
-
-        above: the ids of the mounts through which the search came to this mount.
-        """
-        if mount.id in above:
+    def of_mount(self, mount: Mount, visited: Collection[str] = ()) -> Iterator[str]:
+        """The disks below a mounted file system."""
+        if mount.id in visited:
             raise HostError("the path to its content leads back to itself")
-        above = (*above, mount.id)
+        visited = (*visited, mount.id)
         if backing(mount.type) in _NO_DISK or mount.type in _FLASH_TYPES:
             return
         if mount.type == "overlay" and mount.source in _SYSEXT_SOURCES:
             return
         if mount.type == "autofs":
-            yield from self._of_automount(mount, above)
+            yield from self._of_automount(mount, visited)
         elif mount.type == "overlay":
-            yield from self._of_layers(mount, above)
-        elif has_device(mount.number):
-            yield from self.of_number(mount.number, above)
+            yield from self._of_layers(mount, visited)
+        elif has_device(mount.major_minor):
+            yield from self.of_major_minor(mount.major_minor, visited)
         else:
-            yield from self._of_source(mount, above)
+            yield from self._of_source(mount, visited)
         if mount.type.startswith("ext"):  # ext3, ext4
-            yield from self._of_journals(mount.number, above)
+            yield from self._of_journals(mount.major_minor, visited)
         for node in mount.values(DEVICE_OPTIONS):
-            yield from self.of_node(node, above)
+            yield from self.of_node(node, visited)
 
-    def of_file(self, path: str, above: Collection[str] = ()) -> Iterator[str]:
+    def of_file(self, path: str, visited: Collection[str] = ()) -> Iterator[str]:
         """The disks below the file system that contains a file or folder."""
         mount = self._tree.at(path)
         if mount is None:
             raise HostError("no file system contains it")
-        yield from self.of_mount(mount, above)
+        yield from self.of_mount(mount, visited)
 
-    def of_node(self, node: str, above: Collection[str] = ()) -> Iterator[str]:
+    def of_node(self, node: str, visited: Collection[str] = ()) -> Iterator[str]:
         """The disks below a block device with a name in /dev, such as /dev/sda2 or /dev/mapper/root."""
-        yield from self._of_block(block_device_path(self._host, node), above)
+        yield from self._of_block(block_device_path(self._host, node), visited)
 
-    def of_number(self, number: str, above: Collection[str] = ()) -> Iterator[str]:
+    def of_major_minor(self, major_minor: str, visited: Collection[str] = ()) -> Iterator[str]:
         """The disks below the block device with this major:minor."""
-        block = self._host.resolve(f"/sys/dev/block/{number}")
+        block = self._host.resolve(f"/sys/dev/block/{major_minor}")
         if block is None:
-            raise HostError(f"/sys/dev/block/{number} does not exist")
-        yield from self._of_block(block, above)
+            raise HostError(f"/sys/dev/block/{major_minor} does not exist")
+        yield from self._of_block(block, visited)
 
-    def _of_source(self, mount: Mount, above: Collection[str]) -> Iterator[str]:
+    def _of_source(self, mount: Mount, visited: Collection[str]) -> Iterator[str]:
         """The disks of a file system whose major number is 0: only the source names its devices."""
         if mount.type == "erofs" and mount.source.startswith("/"):
-            yield from self._of_path(mount.source, above)
+            yield from self._of_path(mount.source, visited)
             return
         if not mount.source.startswith("/dev/"):
             raise HostError("its source is not a block device")
         # The source of btrfs is one of its devices. The source of bcachefs may be all of its devices, with colons.
         devices = {block_device_path(self._host, node) for node in mount.source.split(":")}
         for links in self._links_to_devices():
-            # The links of another file system may be dangling, so only link_target() below requires targets.
+            # A link of another file system may be dangling. resolve() then returns None, and link_target() raises.
             targets = {self._host.resolve(link) for link in links}
             if devices & targets:
                 devices |= {link_target(self._host, link) for link in links}
                 break  # no device belongs to a second file system
         for block in sorted(devices):
-            yield from self._of_block(block, above)
+            yield from self._of_block(block, visited)
 
     def _links_to_devices(self) -> Iterator[Sequence[str]]:
-        """Yields the links to the devices of each file system of type btrfs or bcachefs."""
+        """Yields, for each file system of type btrfs or bcachefs, the links to its devices."""
         for filesystem in self._host.listdir("/sys/fs/btrfs"):
             folder = f"/sys/fs/btrfs/{filesystem}/devices"
             yield [f"{folder}/{name}" for name in self._host.listdir(folder)]
@@ -166,29 +165,30 @@ class LowerDisks:
             names = [name for name in self._host.listdir(folder) if name.startswith("dev-")]
             yield [f"{folder}/{name}/block" for name in names]
 
-    def _of_layers(self, mount: Mount, above: Collection[str]) -> Iterator[str]:
+    def _of_layers(self, mount: Mount, visited: Collection[str]) -> Iterator[str]:
+        """The disks below the folders of an overlay."""
         folders = layers_of(mount)
         if not folders:
             raise HostError("its layers are unknown")
         for folder in folders:
             if folder.startswith(f"{INITRAMFS_ROOT}/") and self._host.resolve(INITRAMFS_ROOT) is None:
-                folder = folder.removeprefix(INITRAMFS_ROOT)  # the initramfs has mounted the overlay, and has ended
-            # at_before(), because a layer may be a folder that the overlay itself covers.
-            lower = self._tree.at_before(mount, self._resolved(folder))
+                folder = folder.removeprefix(INITRAMFS_ROOT)  # /sysroot became / after the initramfs had mounted
+            # A layer may be a folder that the overlay itself covers, so the mount before the overlay is searched.
+            lower = self._tree.target_before(mount, self._resolved(folder))
             if lower is None:
                 raise HostError(f"no file system contains {folder}")
-            yield from self.of_mount(lower, above)
+            yield from self.of_mount(lower, visited)
 
-    def _of_path(self, path: str, above: Collection[str]) -> Iterator[str]:
+    def _of_path(self, path: str, visited: Collection[str]) -> Iterator[str]:
         """The disks below a file, a folder or a device node.
 
         path: the path that the mounting process used, perhaps in another mount namespace.
         """
         real = self._resolved(path)
         if real.startswith("/dev/"):
-            yield from self.of_node(real, above)
+            yield from self.of_node(real, visited)
         else:
-            yield from self.of_file(real, above)
+            yield from self.of_file(real, visited)
 
     def _resolved(self, path: str) -> str:
         """The path with all links resolved. Raises HostError if the path is relative, or missing in this namespace."""
@@ -197,34 +197,34 @@ class LowerDisks:
             raise HostError(f"{path} does not exist here")
         return real
 
-    def _of_automount(self, trigger: Mount, above: Collection[str]) -> Iterator[str]:
+    def _of_automount(self, trigger: Mount, visited: Collection[str]) -> Iterator[str]:
         """The disks of the file system that an automount will mount."""
         unit = automount(self._host, trigger.point, source=trigger.source)
         if not unit.source.startswith("/dev/"):
             raise HostError(f"the automount {unit.name} has not mounted it yet")
-        yield from self.of_node(unit.source, above)
+        yield from self.of_node(unit.source, visited)
 
-    def _of_journals(self, number: str, above: Collection[str]) -> Iterator[str]:
+    def _of_journals(self, major_minor: str, visited: Collection[str]) -> Iterator[str]:
         """The disks of all external journals, unless the file system with this major:minor has an internal journal.
 
         The kernel does not show which external journal belongs to which file system.
         """
-        journals = self._host.listdir(JOURNALS)
-        device = self._host.resolve(f"/sys/dev/block/{number}") or ""
+        journals = self._host.listdir(EXT4_JOURNALS)
+        device = self._host.resolve(f"/sys/dev/block/{major_minor}") or ""
         device_name = re.escape(os.path.basename(device))
         if any(re.fullmatch(f"{device_name}-[0-9]+", journal) for journal in journals):  # an internal journal
             return
         for journal in journals:
             # Only an external journal has the name of a block device.
             if block := self._host.resolve(f"/sys/class/block/{journal}"):
-                yield from self._of_block(block, above)
+                yield from self._of_block(block, visited)
 
-    def _of_block(self, block: str, above: Collection[str]) -> Iterator[str]:
+    def _of_block(self, block: str, visited: Collection[str]) -> Iterator[str]:
         """The disks below a block device. block: its path in /sys."""
         for bottom in bottom_devices(self._host, block):
-            yield from self._of_bottom(bottom, above)
+            yield from self._of_bottom(bottom, visited)
 
-    def _of_bottom(self, block: str, above: Collection[str]) -> Iterator[str]:
+    def _of_bottom(self, block: str, visited: Collection[str]) -> Iterator[str]:
         """The disks below a block device without slaves."""
         name = os.path.basename(block)
         kind = name.partition("!")[0].rstrip("0123456789")  # loop7 -> loop, cciss!c0d0 -> cciss
@@ -233,11 +233,11 @@ class LowerDisks:
         if kind == "loop":
             # raw(), because text() would make the path printable.
             path = self._host.raw(f"{block}/loop/backing_file", MAX_ATTRIBUTE_BYTES).removesuffix("\n")
-            yield from self._of_path(path, above)
+            yield from self._of_path(path, visited)
         elif kind == "zram":
             node = self._host.text(f"{block}/backing_dev")
             if node and node != "none":
-                yield from self.of_node(node, above)
+                yield from self.of_node(node, visited)
         elif is_virtual(name, block):
             raise HostError(f"the devices below {name} are unknown")  # drbd, ublk, zd (ZFS)
         else:

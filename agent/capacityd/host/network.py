@@ -115,10 +115,10 @@ def ip_errors(subject: str) -> Iterator[None]:
 
     subject: what ip lists, in the plural.
     """
-    failed = f"{subject} could not be read"
+    problem = f"{subject} could not be read"
     try:
         yield
     except HostError as e:
-        raise e.with_message(f"{failed}: {e}") from e
+        raise e.with_message(f"{problem}: {e}") from e
     except (LookupError, TypeError, ValueError, AttributeError) as e:
-        raise HostError(f"{failed}: unexpected output of {_IP[0]}", detail=printable(str(e))) from e
+        raise HostError(f"{problem}: unexpected output of {_IP[0]}", detail=printable(str(e))) from e

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from capacityd.linux.program import OutputTooLargeError, ProgramTimeoutError, run_program
 from capacityd.linux.program_start import read_first_line, why_not_executable, why_not_started
 from capacityd.linux.subreaper import become_subreaper, kill_children
-from capacityd.linux.trust import flaw_of_command, own_trust
+from capacityd.linux.trust import flaw_of_command, user_trust
 from capacityd.model.errors import Cause, HostError, ProgramFailed
 from capacityd.model.host import Output
 from capacityd.model.quoting import quoted
@@ -29,7 +29,7 @@ def run_trusted(command: Sequence[str], timeout: float) -> Output:
     """
     program = command[0]
     _require_executable(program)
-    if flaw := flaw_of_command(command, own_trust()):
+    if flaw := flaw_of_command(command, user_trust()):
         raise HostError(f"{program} is not run, because {flaw}", cause=Cause.NOT_TRUSTED)
     status, out, err = run(command, timeout)
     return Output(status, out=printable(out.strip()), err=printable(err.strip()))
@@ -50,10 +50,10 @@ def run(command: Sequence[str], timeout: float, max_output: int = _MAX_OUTPUT_BY
     except OutputTooLargeError as e:
         raise ProgramFailed(f"{program} wrote more than {max_output} bytes to {e}") from None
     except OSError as e:
-        failed = f"{program} could not be started"
+        problem = f"{program} could not be started"
         if why := why_not_started(program, e.errno):  # the reason is in the beginning of the file
-            raise ProgramFailed(f"{failed}: {why}", e.errno, detail=_beginning(program)) from e
-        raise ProgramFailed(f"{failed}: {os.strerror(e.errno or 0)}", e.errno) from e
+            raise ProgramFailed(f"{problem}: {why}", e.errno, detail=_beginning(program)) from e
+        raise ProgramFailed(f"{problem}: {os.strerror(e.errno or 0)}", e.errno) from e
     except subprocess.SubprocessError as e:
         raise ProgramFailed(f"{program} could not be started: {type(e).__name__}") from e
     finally:

@@ -48,7 +48,7 @@ NODE_FOLDERS = (
 )
 """NODE_TREES, and folders in them that people replace by a link to a larger disk."""
 
-RESUME = "/sys/power/resume"
+RESUME_FILE = "/sys/power/resume"
 """The file with the major:minor of the swap area for hibernation; 0:0 if there is none."""
 
 
@@ -90,8 +90,8 @@ def _searches(host: Host, table: Sequence[Mount], tree: MountTree) -> list[tuple
     for path, type_ in swaps(host):
         disks = lower.of_file(path) if type_ == "file" else lower.of_node(path)
         searches.append((f"the swap area {path}", disks))
-    if number := _resume_number(host):
-        searches.append((f"the hibernation area {number}", lower.of_number(number)))
+    if major_minor := _hibernation_area(host):
+        searches.append((f"the hibernation area {major_minor}", lower.of_major_minor(major_minor)))
     return searches
 
 
@@ -100,14 +100,14 @@ def system_filesystems(host: Host) -> SystemDevices:
     try:
         table = mounts(host)
         tree = MountTree(table)
-        numbers = set()
+        names = set()
         for mount in _needed_mounts(host, table, tree):
-            numbers.add(mount.number)
+            names.add(mount.major_minor)
             layers = layers_of(mount) if mount.type == "overlay" else []
             for folder in layers:
                 if mount_of_layer := tree.at(folder):
-                    numbers.add(mount_of_layer.number)
-        return SystemDevices(frozenset(numbers))
+                    names.add(mount_of_layer.major_minor)
+        return SystemDevices(frozenset(names))
     except HostError as e:
         return SystemDevices(frozenset(), incomplete_because=f"cannot determine the system's file systems: {e}")
 
@@ -156,12 +156,12 @@ def _storage_of_pods(table: Sequence[Mount], tree: MountTree) -> list[Mount]:
 
 def _may_have_disk(mount: Mount) -> bool:
     """Whether the mount is on a block device, or on disks that its major:minor does not name."""
-    return has_device(mount.number) or backing(mount.type) in (Backing.LOCAL, Backing.TRIGGER)
+    return has_device(mount.major_minor) or backing(mount.type) in (Backing.LOCAL, Backing.TRIGGER)
 
 
-def _resume_number(host: Host) -> str:
+def _hibernation_area(host: Host) -> str:
     """The major:minor of the swap area for hibernation, even if the area is not in use now; "" if there is none."""
-    number = host.text(RESUME)
-    if number and has_device(number):
-        return number
+    major_minor = host.text(RESUME_FILE)
+    if major_minor and has_device(major_minor):
+        return major_minor
     return ""

@@ -38,7 +38,7 @@ def system_interfaces(host: Host) -> SystemDevices:
     # At boot, the default route may appear later. Until then, it would be a guess that the system needs no interface.
     reason = "" if route_interfaces else "cannot determine the system's interface: no default route"
     for route_interface in route_interfaces:
-        failed = f"cannot determine the system's interface: default route through {route_interface}"
+        problem = f"cannot determine the system's interface: default route through {route_interface}"
         try:
             below = set()
             for name in _interfaces_below(host, route_interface):
@@ -46,9 +46,9 @@ def system_interfaces(host: Host) -> SystemDevices:
                 names.add(name)  # interfaces found before an error also count
             has_hardware = any(_hardware(host, name) for name in below)
             if not has_hardware:
-                reason = reason or failed  # only the first reason is reported
+                reason = reason or problem  # only the first reason is reported
         except HostError as e:
-            reason = reason or f"{failed}: {e}"
+            reason = reason or f"{problem}: {e}"
     return SystemDevices(frozenset(names), incomplete_because=reason)
 
 
@@ -58,15 +58,15 @@ def lower_interfaces(host: Host, name: str) -> list[str]:
     return [link.removeprefix("lower_") for link in lower_links]
 
 
-def linked_number(host: Host, name: str) -> str:
-    """The number of the other interface that an interface uses (iflink); "" if it uses none. Raises HostError.
+def linked_ifindex(host: Host, name: str) -> str:
+    """The ifindex of the other interface that an interface uses (iflink); "" if it uses none. Raises HostError.
 
     The other interface may be in another network namespace.
     """
-    number = host.text(f"{_NETS}/{name}/iflink")
-    if number is None or number == host.text(f"{_NETS}/{name}/ifindex"):
+    ifindex = host.text(f"{_NETS}/{name}/iflink")
+    if ifindex is None or ifindex == host.text(f"{_NETS}/{name}/ifindex"):
         return ""
-    return number
+    return ifindex
 
 
 def _hardware(host: Host, name: str) -> str | None:
@@ -88,7 +88,7 @@ def _interfaces_below(host: Host, name: str) -> Iterator[str]:
                 found.add(current)
                 yield current
                 unvisited += lower_interfaces(host, current)
-                unvisited += _interfaces_with_hardware_of(host, current)
+                unvisited += _interfaces_sharing_hardware(host, current)
         if any(_hardware(host, interface) for interface in found):
             return
         # Only software interfaces have been found, so the search follows their other links, such as a veth pair.
@@ -98,7 +98,7 @@ def _interfaces_below(host: Host, name: str) -> Iterator[str]:
 
 def _linked(host: Host, name: str) -> list[str]:
     """The interfaces by which packets leave a software interface, except those directly below it."""
-    if linked_number(host, name):
+    if linked_ifindex(host, name):
         linked = host.linked_interface(name)
         if not linked:  # the linked interface is in another network namespace
             return []
@@ -128,16 +128,16 @@ def _ports_of_datapath(host: Host, name: str) -> list[str]:
     return []
 
 
-def _interfaces_with_hardware_of(host: Host, name: str) -> Iterator[str]:
+def _interfaces_sharing_hardware(host: Host, name: str) -> Iterator[str]:
     """Yields the parent of an IPoIB child, and the interfaces of the PCI functions that an interface uses."""
     hardware = _hardware(host, name)
     if hardware is None:
         return
-    if parent_number := linked_number(host, name):
+    if parent_ifindex := linked_ifindex(host, name):
         for other in host.listdir(_NETS):
-            number = host.text(f"{_NETS}/{other}/ifindex")
-            # An interface of another network namespace may have the same number, but not the same hardware.
-            if number == parent_number and _hardware(host, other) == hardware:
+            ifindex = host.text(f"{_NETS}/{other}/ifindex")
+            # An interface of another network namespace may have the same ifindex, but not the same hardware.
+            if ifindex == parent_ifindex and _hardware(host, other) == hardware:
                 yield other
     for other in _interfaces_of_functions_above(host, hardware):
         yield other

@@ -11,14 +11,14 @@ from capacityd.model.errors import HostError
 
 Answer = TypeVar("Answer")
 
-SECONDS = 5.0
-"""The time limit of a call. The kernel takes longer only if hardware or a server does not respond."""
+TIMEOUT = 5.0
+"""The time limit of a call in seconds. A call takes longer only if hardware or a server does not respond."""
 
 
 def within_time_limit(subject: str, ask: Callable[[], Answer]) -> Answer:
     """Returns what ask() returns. Raises the HostError that ask() raises.
 
-    Raises HostError with ETIMEDOUT if ask() does not return within SECONDS. subject: what ask() reads, for messages.
+    Raises HostError with ETIMEDOUT if ask() does not return within TIMEOUT. subject: what ask() reads, for messages.
     """
     results: list[Answer | HostError] = []
 
@@ -34,9 +34,9 @@ def within_time_limit(subject: str, ask: Callable[[], Answer]) -> Answer:
         thread.start()
     except RuntimeError as e:
         raise HostError(f"{subject} could not be read: {e}") from e
-    thread.join(SECONDS)
+    thread.join(TIMEOUT)
     if not results:
-        raise HostError(f"{subject} did not respond within {SECONDS:g} s", errno.ETIMEDOUT)
+        raise HostError(f"{subject} did not respond within {TIMEOUT:g} s", errno.ETIMEDOUT)
     result = results[0]
     if isinstance(result, HostError):
         raise result

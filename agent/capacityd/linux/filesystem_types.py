@@ -47,8 +47,8 @@ for _backing, _types in _TYPES.items():
 def backing(type_: str) -> Backing | None:
     """Where a file system of this type stores its content; None for a type that is not in _TYPES.
 
-    A file system of any other type is on a disk if has_device() is true for its number (ext4, xfs). Otherwise, it is a
-    kernel interface (proc).
+    A file system of any other type is on a disk (ext4, xfs) or, if has_device() is false for its major:minor, a kernel
+    interface (proc).
     """
     without_program, _, _ = type_.partition(".")  # fuse.sshfs -> fuse
     return _BACKING_BY_TYPE.get(type_) or _BACKING_BY_TYPE.get(without_program)
@@ -71,9 +71,9 @@ def is_snapshot(type_: str, source: str) -> bool:
     return type_ == "zfs" and "@" in source
 
 
-def has_device(number: str) -> bool:
+def has_device(major_minor: str) -> bool:
     """Whether a file system with this major:minor is on a block device. All other file systems have major 0."""
-    return not number.startswith("0:")
+    return not major_minor.startswith("0:")
 
 
 KINDS = ("local", "image", "memory", "network", "overlay", "pseudo")

@@ -6,6 +6,7 @@ import os
 import select
 import signal
 from collections.abc import Callable
+from typing import NoReturn
 
 _MAX_BYTES = 65536
 """The capacity of a pipe (pipe(7)). The child can write this much without waiting for the reader."""
@@ -39,7 +40,7 @@ def text_within(seconds: float, action: Callable[[], str]) -> str | None:
         os.close(read_end)
 
 
-def _be_child(action: Callable[[], str], pipe: int) -> None:
+def _be_child(action: Callable[[], str], pipe: int) -> NoReturn:
     """Writes the action's text to the pipe, and ends this process."""
     status = 1
     try:

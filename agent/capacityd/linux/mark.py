@@ -1,7 +1,7 @@
 """Marks a process with a number, so that later processes can recognize it and the processes that it has started.
 
-A process that hangs in the kernel can't be killed. discovery/ marks each process that reads a resource. The next pass
-then finds a process that still hangs, and does not start another process for its resource.
+A process that hangs in the kernel can't be killed. Each process that reads a resource is marked. So the next pass can
+recognize a process that still hangs, and does not start another process for the same resource.
 
 The mark is stored as the process's limit RLIMIT_LOCKS, for three reasons. Linux has ignored this limit since 2.4.25
 (getrlimit(2)), so its value has no effect. Other processes can read it in /proc/PID/limits. A process that the marked

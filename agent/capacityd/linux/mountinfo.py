@@ -32,7 +32,7 @@ class Mount:
 
     id: str
     parent: str  # the id of the mount that contains the mount point
-    number: str  # major:minor of the file system
+    major_minor: str  # of the file system; the major number is 0 if the file system is on no block device
     root: str  # the mounted folder of the file system; / if the whole file system is mounted
     point: str  # the mount point
     type: str  # the type of the file system
@@ -77,7 +77,7 @@ def mount_of(line: str) -> Mount | None:
     return Mount(
         id=mount_fields[0],
         parent=mount_fields[1],
-        number=mount_fields[2],
+        major_minor=mount_fields[2],
         root=unescaped(mount_fields[3]),
         point=unescaped(mount_fields[4]),
         type=filesystem_fields[0],
@@ -110,7 +110,8 @@ class MountTree:
 
     def _find_lower(self, mount: Mount, parent: Mount | None) -> Mount | None:
         """The mount below a mount that is not in the tree yet. parent: the mount's parent; None if not in the table."""
-        if parent is not None and parent is not mount and is_inside(mount.point, parent.point):
+        is_own_parent = parent is mount  # true for the first mount of a mount namespace
+        if parent is not None and not is_own_parent and is_inside(mount.point, parent.point):
             return parent
         if mount.point == "/":
             return None
@@ -127,7 +128,7 @@ class MountTree:
         """The mount that contains the mount point of this mount; None if the table has none."""
         return self._lower.get(id(mount))
 
-    def at_before(self, mount: Mount, path: str) -> Mount | None:
+    def target_before(self, mount: Mount, path: str) -> Mount | None:
         """The mount that an absolute path led to before this mount covered it; None if the table has none."""
         topmost = self.at(path)
         covered = topmost  # goes down the stack of mounts on this mount point

@@ -93,7 +93,7 @@ def open_file(path: str) -> int:
 def open_regular(part: PathPart) -> int:
     """Opens a file for reading, and returns its descriptor. Raises OSError, also if the part is no regular file."""
     require_regular(part.status, part.path)
-    return _reopen(part, os.O_NOCTTY)
+    return _reopen(part)
 
 
 def open_folder(part: PathPart) -> int:
@@ -101,7 +101,7 @@ def open_folder(part: PathPart) -> int:
     return _reopen(part, os.O_DIRECTORY)
 
 
-def _reopen(part: PathPart, flags: int) -> int:
+def _reopen(part: PathPart, flags: int = 0) -> int:
     # The path may lead elsewhere by now, so the file is opened by the descriptor.
     return os.open(f"/proc/self/fd/{part.fd}", os.O_RDONLY | os.O_CLOEXEC | flags)
 

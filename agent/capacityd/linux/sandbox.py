@@ -90,7 +90,7 @@ def service_sandbox() -> Sandbox:
     return Sandbox(hidden=tuple(hidden), visible=tuple(visible), may_read_all=may_read_all)
 
 
-def hidden_text(path: str) -> str:
+def hidden_path_message(path: str) -> str:
     """The message about a path that the sandbox hides."""
     return f"the sandbox of {UNIT} hides {path}: {SANDBOX_PAGE} says how to show it"
 
@@ -105,7 +105,7 @@ def sandbox_advice(paths: Sequence[str], *, program_failed: bool = False) -> str
     sandbox = service_sandbox()
     for path in paths:
         if path.startswith("/") and sandbox.hides(path):
-            return f" ({hidden_text(path)})"
+            return f" ({hidden_path_message(path)})"
     if program_failed:  # the program may need other files, which the sandbox hides
         return f" (it ran in the sandbox of {UNIT}: see {SANDBOX_PAGE})"
     return ""

@@ -77,13 +77,13 @@ def log_to_journal(priority: Priority, message: str, kind: EntryKind | None, fie
     """Writes an entry to the journal. Returns whether journald is running and takes the entry."""
     if not _journal_is_writable():
         return False
-    sent = {name: _encodable(value) for name, value in fields.items()}
-    sent |= {"PRIORITY": str(priority.value), "SYSLOG_IDENTIFIER": "capacityd"}
+    all_fields = {name: _encodable(value) for name, value in fields.items()}
+    all_fields |= {"PRIORITY": str(priority.value), "SYSLOG_IDENTIFIER": "capacityd"}
     if kind is not None:
-        sent["MESSAGE_ID"] = kind.value
+        all_fields["MESSAGE_ID"] = kind.value
     try:
         # Without CODE_FILE, journal.send() would read the source to find the line.
-        journal.send(_encodable(message), CODE_FILE=__file__, **sent)
+        journal.send(_encodable(message), CODE_FILE=__file__, **all_fields)
     except OSError:
         return False  # journald has stopped in the meantime
     return True

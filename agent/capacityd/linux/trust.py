@@ -75,7 +75,7 @@ SERVICE_TRUST = Trust(users=frozenset({0}))
 """The trust of the service, which is root."""
 
 
-def own_trust() -> Trust:
+def user_trust() -> Trust:
     """The trust of the user who runs this process. An ordinary user's umask may let the user's own group write."""
     user = os.geteuid()
     return Trust(users=SERVICE_TRUST.users | {user}, group_may_write=user != 0)
@@ -86,7 +86,7 @@ def trust_in(path: str) -> Trust:
 
     The file's owner and its group may also be able to change the file. The file may be in a folder such as /tmp.
     """
-    return replace(own_trust().with_owner_of(path), group_may_write=True, in_shared_folder=True)
+    return replace(user_trust().with_owner_of(path), group_may_write=True, in_shared_folder=True)
 
 
 def find_trusted(path: str, trust: Trust) -> PathPart:
@@ -100,8 +100,7 @@ def find_trusted(path: str, trust: Trust) -> PathPart:
     try:
         for part, folder in walk(path):
             if last_part:  # the first part is /, which no folder contains
-                may_be_sticky = part.is_folder or trust.in_shared_folder
-                _require_trusted(folder, trust, may_be_sticky=may_be_sticky)
+                _require_trusted(folder, trust, sticky_bit_protects=part.is_folder or trust.in_shared_folder)
             has_content = stat.S_ISREG(part.status.st_mode) or stat.S_ISFIFO(part.status.st_mode)
             if part.is_link or has_content:
                 _require_trusted(part, trust)
@@ -113,23 +112,23 @@ def find_trusted(path: str, trust: Trust) -> PathPart:
     return part
 
 
-def _require_trusted(part: PathPart, trust: Trust, *, may_be_sticky: bool = False) -> None:
+def _require_trusted(part: PathPart, trust: Trust, *, sticky_bit_protects: bool = False) -> None:
     """Raises NotTrusted if somebody else could change a part of a path.
 
-    may_be_sticky: whether others may write the part if it is a folder with the sticky bit.
+    sticky_bit_protects: whether a folder with the sticky bit is safe, although everybody may create files in it.
     """
     status = part.status
     if status.st_uid not in trust.users:
         problem = f"does not belong to root ({owner_and_mode(status)})"
         raise NotTrusted(Flaw(part.path, problem, _remedy_for_owner(part)))
     is_sticky = part.is_folder and bool(status.st_mode & stat.S_ISVTX)
-    if part.is_link or (is_sticky and may_be_sticky):  # nobody can write a link
+    if part.is_link or (is_sticky and sticky_bit_protects):  # nobody can write a link
         return
-    everybody_may_write = status.st_mode & stat.S_IWOTH
-    group_may_write = status.st_mode & stat.S_IWGRP
-    if everybody_may_write:
+    writable_by_everybody = status.st_mode & stat.S_IWOTH
+    writable_by_group = status.st_mode & stat.S_IWGRP
+    if writable_by_everybody:
         writers = "everybody"
-    elif group_may_write and not trust.group_may_write:
+    elif writable_by_group and not trust.group_may_write:
         writers = "its group"
     else:
         return
@@ -169,14 +168,12 @@ def flaw_of_command(command: Sequence[str], trust: Trust) -> Flaw | None:
     other files that the program runs or reads. A missing file is no flaw if nobody else can create it.
     """
     program, *arguments = command
-    flaw = _flaw_of_program(program, trust)
-    if flaw:
+    if flaw := _flaw_of_program(program, trust):
         return flaw
-    for argument in arguments:
-        if argument.startswith("/"):
-            flaw = flaw_of(argument, trust)
-            if flaw:
-                return flaw
+    paths = [argument for argument in arguments if argument.startswith("/")]
+    for path in paths:
+        if flaw := flaw_of(path, trust):
+            return flaw
     return None
 
 
@@ -197,8 +194,7 @@ def flaw_of(path: str, trust: Trust) -> Flaw | None:
 def _flaw_of_program(program: str, trust: Trust) -> Flaw | None:
     """The flaw of a program, or of its interpreters."""
     for _ in range(_MAX_PROGRAMS):
-        flaw = flaw_of(program, trust)
-        if flaw:
+        if flaw := flaw_of(program, trust):
             return flaw
         try:
             interpreter = _INTERPRETER.match(read_first_line(program))

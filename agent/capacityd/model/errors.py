@@ -55,8 +55,8 @@ class ConfigError(CapacitydError):
 class HostError(CapacitydError):
     """Some data of the machine could not be read, so the value is unknown, not absent.
 
-    errno: None if no system call has failed. cause: the cause of the resulting unknown reading. detail: the text that
-    could not be used, which only `probe --explain` shows.
+    errno: None if no system call has failed. cause: the cause of the resulting unknown reading. detail: the text from
+    the machine that could not be used, which only `probe --explain` shows.
     """
 
     def __init__(

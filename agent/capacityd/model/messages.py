@@ -108,8 +108,8 @@ class PassResult:
     """Seconds until the first pass that reads the Node (start_jitter); None if there is no delay."""
     credential_files: tuple[str, ...] = ()
     """The files with the pass's credentials. If empty, the service continues to watch the files of the last pass."""
-    node: str | None = None
-    """The Node's fingerprint after the pass, or "" for a missing Node; None if the pass has not read the Node."""
+    node_fingerprint: str | None = None
+    """The fingerprint after the pass, or "" for a missing Node; None if the pass has not read the Node."""
     changed: bool = True
     """Whether a reading differs from that of the last pass. True if the worker has ended without a result."""
     watch_target: str = field(default="", repr=False)
@@ -171,7 +171,7 @@ class ServiceStatus:
     """The content of service.json: the status of the resident process."""
 
     pid: int
-    next_reconcile: float
+    next_pass: float
     """When the next pass is due, in seconds since the epoch."""
     overdue_at_uptime: float
     """The uptime in seconds by which the process must have written the file again. Otherwise, the process is stuck."""
@@ -197,5 +197,5 @@ class ServiceStatus:
     """When the worker got its job, in seconds since the epoch."""
 
 
-NO_STATUS = ServiceStatus(pid=0, next_reconcile=0.0, overdue_at_uptime=0.0)
+NO_STATUS = ServiceStatus(pid=0, next_pass=0.0, overdue_at_uptime=0.0)
 """The status of a service that has not written a status yet."""

@@ -29,7 +29,7 @@ class ConditionReason(str, Enum):
     CONFIGURATION_REJECTED = "ConfigurationRejected"  # the configuration has an error, or configures nothing
     OVERWRITTEN = "Overwritten"  # another writer keeps changing what is published
     UNKNOWN = "Unknown"  # a resource could not be read
-    REFUSED = "Refused"  # a configured key is not capacityd's
+    REFUSED = "Refused"  # a configured key belongs to a device plugin or another writer
     DENIED = "Denied"  # the API server or a policy rejects a number, or stores something else
     BELOW_EXPECTED = "BelowExpected"  # a resource is less than `expect`
     PUBLISHED = "Published"

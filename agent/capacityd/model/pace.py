@@ -11,8 +11,8 @@ from capacityd.model.reasons import RetryCause
 LONGEST_PAUSE = 600.0
 """The longest pause in seconds."""
 
-LEAST_SHARE = 2 / 3
-"""The shortest random pause, as a share of the longest pause."""
+MIN_JITTER_FACTOR = 2 / 3
+"""A random factor from this one to 1 shortens each pause, so that the machines do not all retry at the same time."""
 
 _PAUSE_SHARE = 0.1
 """The pause, as a share of the time for which the problem has lasted."""
@@ -31,15 +31,15 @@ LONGEST_RETRY_AFTER = 60.0
 
 def retry_after_in(header: str) -> float:
     """The seconds in a header Retry-After; 0.0 for any other text, such as a date, which no API server sends."""
-    is_number = header.isascii() and header.isdigit() and len(header) < 10
+    is_number = header.isascii() and header.isdigit() and len(header) < 10  # more digits would be over 30 years
     return float(header) if is_number else 0.0
 
 
-def pause(cause: RetryCause, wrong_for: float, retry_after: float = 0.0) -> float:
+def pause(cause: RetryCause, problem_age: float, retry_after: float = 0.0) -> float:
     """Returns the seconds until the next attempt.
 
-    wrong_for: the seconds for which the problem has lasted. retry_after: the server's Retry-After in seconds.
+    problem_age: the seconds for which the problem has lasted. retry_after: the server's Retry-After in seconds.
     """
     requested = min(retry_after, LONGEST_RETRY_AFTER)
-    seconds = max(wrong_for * _PAUSE_SHARE, requested, SHORTEST_PAUSE[cause])
+    seconds = max(problem_age * _PAUSE_SHARE, requested, SHORTEST_PAUSE[cause])
     return min(seconds, LONGEST_PAUSE)

@@ -18,7 +18,7 @@ class Action(str, Enum):
     REMOVE = "remove"
     KEEP = "keep"
     HOLD = "hold"  # the change is made later
-    REFUSE = "refuse"  # the key is not capacityd's
+    REFUSE = "refuse"  # the key belongs to a device plugin or another writer
     DENY = "deny"  # the API server denies the change
 
     @property

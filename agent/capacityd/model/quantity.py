@@ -71,7 +71,7 @@ def in_plain_digits(text: str) -> str:
     return str(number)
 
 
-def whole_number(text: str) -> int:
+def parse_whole_number(text: str) -> int:
     """A whole number from 0 to LARGEST_QUANTITY in plain digits.
 
     Raises ValueError with a message that does not contain the text.
@@ -85,12 +85,12 @@ def whole_number(text: str) -> int:
     return int(text)
 
 
-def countable(number: int) -> bool:
+def is_countable(number: int) -> bool:
     """Whether Kubernetes can store and count a quantity. A negative number counts as 0."""
-    return number <= LARGEST_QUANTITY and storable(max(0, number))
+    return number <= LARGEST_QUANTITY and is_storable(max(0, number))
 
 
-def storable(number: int) -> bool:
+def is_storable(number: int) -> bool:
     """Whether the API server accepts a whole number from 0 to LARGEST_QUANTITY as a quantity.
 
     The API server checks that the number's thousandths are a multiple of 1000 (ValidateResourceQuantityValue). Above

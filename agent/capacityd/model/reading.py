@@ -20,11 +20,11 @@ class Contribution:
     detail: str = ""
     """Further text from the device or program. Filled in only with --explain."""
     valid_for: float | None = None
-    """Seconds until the resource must be read again; None for no limit."""
+    """Seconds until the file with the amount is older than `max_age`; None for no limit."""
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class Comparison:
     """The comparison of a configured value with the value of a device or of the machine."""
 
     key: str
@@ -52,7 +52,7 @@ class Rejection:
     device: str
     reason: str
     """The rule that excludes the device."""
-    mismatches: tuple[Compared, ...] = ()
+    mismatches: tuple[Comparison, ...] = ()
     """For each table of the resource, the first key that does not match. Empty if an `except` table excludes the
     device."""
 
@@ -66,7 +66,7 @@ class Undetermined:
     advice: str
     """How to fix the problem."""
     detail: str = ""
-    """The text that could not be used."""
+    """The text from the machine that could not be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +74,12 @@ class Explanation:
     """The details that `probe --explain` adds to a reading. They may quote any file that this user may read."""
 
     detail: str = ""
-    """The text that could not be used, if the problem does not concern a single device."""
-    when: tuple[Compared, ...] = ()
-    """The tests of `when`, if any test failed."""
+    """The text from the machine that could not be used; "" if `undetermined` contains such texts."""
+    when: tuple[Comparison, ...] = ()
+    """All tests of `when`, if they exclude this machine, or may exclude it."""
     undetermined: tuple[Undetermined, ...] = ()
     counted: tuple[Contribution, ...] = ()
-    """The matching devices, if the resource is unknown."""
+    """The devices that count although the resource is unknown. Other readings list them as contributions."""
     advice: str = ""
     """How to fix a problem that does not concern a single device."""
     hints: tuple[str, ...] = ()
@@ -100,7 +100,7 @@ class Quantity:
     warning: str = ""
     explanation: Explanation | None = None
     valid_for: float | None = None
-    """Seconds until the source of the reading is too old; None if it never is."""
+    """Seconds until the resource must be read again: the shortest valid_for of its contributions; None: no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Absent:
     rejections: tuple[Rejection, ...] = ()
     explanation: Explanation | None = None
     applies: bool = True
-    """Whether the resource applies to this machine; False if `when` excludes the machine. Then nothing is missing."""
+    """Whether the resource is expected on this machine; False if `when` excludes the machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +146,13 @@ def without_details(reading: Reading) -> Reading:
     return replace(reading, rejections=(), explanation=None)
 
 
-def is_below(reading: Reading, expected: int | None) -> bool:
-    """Whether the machine has less than expected; False if the reading is unknown, or `when` excludes the machine."""
-    if expected is None or isinstance(reading, Unknown):
+def is_below(reading: Reading, expect: int | None) -> bool:
+    """Whether the machine has less than `expect`; False if the reading is unknown, or `when` excludes the machine."""
+    if expect is None or isinstance(reading, Unknown):
         return False
     if isinstance(reading, Absent):
         return reading.applies
-    return reading.value < expected
+    return reading.value < expect
 
 
 def reading_as_dict(name: str, reading: Reading) -> dict[str, object]:

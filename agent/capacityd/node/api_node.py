@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from capacityd.linux.trust import own_trust
+from capacityd.linux.trust import user_trust
 from capacityd.model.errors import NodeForbidden, NodeMissing, NodeUnauthorized, NodeUnreachable
 from capacityd.model.node import Event, NodeState, Patch
 from capacityd.node.credential_files import CredentialFiles
@@ -62,7 +62,7 @@ class ApiNode:
         """Reads the Node. Raises NodeError, in particular NodeUnauthorized if the Node is another machine's."""
         client, identity = self._open()
         parse = partial(named_node, name=identity.node)
-        with self._forgetting_identity():
+        with self._forget_denied_identity():
             state = client.request(Call("get", "nodes"), _path(identity), parse)
             require_own_machine(identity, state, self._machine)
         return state
@@ -73,7 +73,7 @@ class ApiNode:
         client, identity = self._open()
         path = f"{_path(identity)}/status?fieldManager=capacityd"
         parse = partial(named_node, name=identity.node, uid=patch.uid)
-        with self._forgetting_identity():
+        with self._forget_denied_identity():
             return client.request(Call("patch", "nodes/status"), path, parse, body=patch_document(patch))
 
     def report(self, event: Event, state: NodeState) -> None:
@@ -100,7 +100,7 @@ class ApiNode:
         client.request(Call("create", "events"), "/api/v1/namespaces/default/events", lambda _: None, body=body)
 
     @contextmanager
-    def _forgetting_identity(self) -> Iterator[None]:
+    def _forget_denied_identity(self) -> Iterator[None]:
         """Forgets the identity if the API server denies the request, or if the Node is missing or another machine's.
 
         The next pass asks for the user again, because the credentials may belong to another user by now.
@@ -119,15 +119,16 @@ class ApiNode:
             user = self._user(self._client)
             self._cache.identity = identify(self._client.access, user, self._configured_name, self._machine.hostname)
         identity = self._cache.identity
-        self._client.access.node = identity.node
-        self._cache.target = self._client.access
+        access = self._client.access
+        access.node = identity.node
+        self._cache.watch_target = access
         return self._client, identity
 
     def _open_client(self) -> Client:
         """Reads the credentials. Adds their files to the cache, even if the credentials can't be used."""
-        files = CredentialFiles(self._kubeconfig or find_kubelet_kubeconfig(), own_trust())
+        files = CredentialFiles(self._kubeconfig or find_kubelet_kubeconfig(), user_trust())
         try:
-            access = Kubeconfig(files).access(PLUGIN_TIMEOUT)
+            access = Kubeconfig(files).cluster_access(PLUGIN_TIMEOUT)
             # Without usable credentials, the slow import of the HTTP library is not needed.
             from capacityd.node.client import Client
 

@@ -19,7 +19,7 @@ from capacityd import __version__
 from capacityd.model.cluster_access import ClusterAccess
 from capacityd.model.errors import CapacitydError, NodeUnreachable
 from capacityd.node.documents.fields import InvalidDocument
-from capacityd.node.errors import Call, from_http_status, from_transport_error, is_by_another_authority
+from capacityd.node.errors import Call, from_http_status, from_transport_error, is_signed_by_other_authority
 from capacityd.node.tls import tls_contexts
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class Client:
         self.access = access
         self._max_response_bytes = max_response_bytes
         self._untried_contexts = tls_contexts(access)
-        with _no_library_error(access):
+        with _as_node_errors(access):
             self._pool = _connection_pool(access)
             self._pool.connection_pool_kw["ssl_context"] = next(self._untried_contexts)
             weakref.finalize(self, self._pool.clear)  # urllib3 1.26 does not close its sockets
@@ -63,7 +63,7 @@ class Client:
         path: the URL's path and query. parse: converts the response's JSON. body: the JSON to send, if any.
         absent_on: HTTP statuses that are not errors. For these, parse() gets None.
         """
-        with _no_library_error(self.access):
+        with _as_node_errors(self.access):
             url = f"{self.access.server}{path}"
             status, headers, content = self._send(_METHODS[call.verb], url, body)
         if status in absent_on:
@@ -122,7 +122,7 @@ class Client:
             try:
                 return self._pool.request(method, url, **options)
             except Exception as e:
-                if not is_by_another_authority(e):
+                if not is_signed_by_other_authority(e):
                     raise
                 context = next(self._untried_contexts, None)
                 if context is None:
@@ -132,7 +132,7 @@ class Client:
 
 
 @contextmanager
-def _no_library_error(access: ClusterAccess) -> Iterator[None]:
+def _as_node_errors(access: ClusterAccess) -> Iterator[None]:
     """Replaces every exception of a library with a NodeError."""
     try:
         yield

@@ -31,7 +31,7 @@ def permission_advice(path: str) -> str:
     return why_unreadable_to_root(path) or "Is there an ACL, or a security module such as AppArmor or SELinux?"
 
 
-def not_trusted(subject: str, flaw: Flaw) -> CredentialsNotTrusted:
+def not_trusted_error(subject: str, flaw: Flaw) -> CredentialsNotTrusted:
     """The error for a file or program that an untrusted user can change. subject: the file's name in the message."""
     return CredentialsNotTrusted(f"{subject} is not used, because {printable(str(flaw))}")
 
@@ -77,7 +77,7 @@ class CredentialFiles:
             with open(fd, "rb") as f:
                 content = f.read(_MAX_FILE_BYTES + 1)
         except NotTrusted as e:
-            raise not_trusted(subject, e.flaw) from e
+            raise not_trusted_error(subject, e.flaw) from e
         except FileNotFoundError as e:
             question = "" if self.trust is None else ". Has the kubelet joined the cluster?"
             raise CredentialsMissing(f"{subject} does not exist{question}{sandbox_advice([path])}") from e

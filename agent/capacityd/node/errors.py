@@ -32,15 +32,15 @@ from capacityd.node.own_node import KUBELET_PREFIX
 _MAX_QUOTED = 300
 """The maximum length of a quoted text, in characters."""
 _ANONYMOUS = "system:anonymous"
-_BY_AUTHORIZER = re.compile(r'User "([^"]+)" cannot ')
+_AUTHORIZER_DENIAL = re.compile(r'User "([^"]+)" cannot ')
 """The user's name in an authorizer's message.
 
 Source: forbiddenMessage in k8s.io/apiserver, pkg/endpoints/handlers/responsewriters/errors.go."""
-_OTHER_NODE = re.compile(r'node "[^"]*" is not allowed to modify node "')
+_NODE_RESTRICTION_DENIAL = re.compile(r'node "[^"]*" is not allowed to modify node "')
 """The message of the admission plugin NodeRestriction if a kubelet writes another Node.
 
 Source: admitNode in k8s.io/kubernetes, plugin/pkg/admission/noderestriction/admission.go."""
-_BY_ADMISSION = re.compile(r"""admission webhook ".*" denied the request|[Pp]olicy ['"].*['"] denied request""")
+_ADMISSION_DENIAL = re.compile(r"""admission webhook ".*" denied the request|[Pp]olicy ['"].*['"] denied request""")
 """The message of an admission webhook or policy that denied the request. The HTTP status does not show a denial by
 admission, because a webhook may choose any status from 400, and a policy any of three.
 
@@ -53,7 +53,7 @@ Source: Dispatch in k8s.io/apiserver, pkg/admission/plugin/policy/generic/plugin
 
 
 # Values of verify_code: X509_V_ERR_* of OpenSSL's x509_vfy.h, for which ssl has no names.
-_BY_ANOTHER_AUTHORITY = (7, 20)  # CERT_SIGNATURE_FAILURE, UNABLE_TO_GET_ISSUER_CERT_LOCALLY
+_NOT_SIGNED_BY_AUTHORITY = (7, 20)  # CERT_SIGNATURE_FAILURE, UNABLE_TO_GET_ISSUER_CERT_LOCALLY
 _WRONG_TIME = (9, 10)  # CERT_NOT_YET_VALID, CERT_HAS_EXPIRED
 _WRONG_NAME = (62, 64)  # HOSTNAME_MISMATCH, IP_ADDRESS_MISMATCH
 _CLIENT_CERTIFICATE_REJECTED = re.compile(".*_ALERT_.*(CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED).*")
@@ -87,10 +87,10 @@ def from_http_status(code: int, body: bytes, call: Call, access: ClusterAccess, 
     message = quotable(status.message, access.token)
     reason = quotable("; ".join(status.causes), access.token) or message
     answer = f"{access.api_server} answered {call.verb} {call.resource} with HTTP {code}{_after_colon(reason)}"
-    if code < 500 and _BY_ADMISSION.search(status.message):
+    if code < 500 and _ADMISSION_DENIAL.search(status.message):
         return NodeRejected(answer, reason=message)
     is_starting = status.message.strip().endswith(_NOT_READY)
-    if code in (410, 429) or code >= 500 or is_starting:
+    if code in (410, 429) or code >= 500 or is_starting:  # 410: the list or the watch is too old
         question = "Does an admission webhook not answer?" if code == 504 else "Does it start, or is it overloaded?"
         return NodeUnreachable(f"{answer}. {question}", retry_after=retry_after_in(retry_after))
     if code == 401:
@@ -107,14 +107,14 @@ def from_http_status(code: int, body: bytes, call: Call, access: ClusterAccess, 
 
 def _user_in(status: Status) -> str:
     """The user in an authorizer's message; "" if the message is not from an authorizer."""
-    match = _BY_AUTHORIZER.search(status.message)
+    match = _AUTHORIZER_DENIAL.search(status.message)
     return match[1] if match else ""
 
 
 def _denies_content(call: Call, status: Status) -> bool:
     """Whether a 403 denies the content of the request, and not the right to send it."""
     sends_content = call.resource in ("nodes/status", "events")
-    return sends_content and not _user_in(status) and not _OTHER_NODE.search(status.message)
+    return sends_content and not _user_in(status) and not _NODE_RESTRICTION_DENIAL.search(status.message)
 
 
 def _forbidden(call: Call, status: Status, impersonated: str | None, answer: str) -> NodeUnauthorized:
@@ -133,7 +133,7 @@ def _forbidden(call: Call, status: Status, impersonated: str | None, answer: str
             "roles in identity-own-node.yaml, and a token that is bound to this Node. With an older Kubernetes, use "
             'identity.yaml, and remove "as"'
         )
-    elif user.startswith(KUBELET_PREFIX) or _OTHER_NODE.search(status.message):
+    elif user.startswith(KUBELET_PREFIX) or _NODE_RESTRICTION_DENIAL.search(status.message):
         advice = "A kubelet's identity has access to its own Node only"
     return NodeForbidden(f"{answer}. {advice}")
 
@@ -173,10 +173,10 @@ def from_transport_error(error: BaseException, access: ClusterAccess) -> NodeErr
     )
 
 
-def is_by_another_authority(error: BaseException) -> bool:
+def is_signed_by_other_authority(error: BaseException) -> bool:
     """Whether the server's certificate was signed by another authority than the one that OpenSSL has tried."""
     *_, root_cause = _causes(error)
-    return isinstance(root_cause, ssl.SSLCertVerificationError) and root_cause.verify_code in _BY_ANOTHER_AUTHORITY
+    return isinstance(root_cause, ssl.SSLCertVerificationError) and root_cause.verify_code in _NOT_SIGNED_BY_AUTHORITY
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -19,7 +19,7 @@ from capacityd.linux.sandbox import sandbox_advice
 from capacityd.linux.trust import flaw_of, flaw_of_command, trust_in
 from capacityd.model.errors import NodeUnauthorized, NodeUnreachable
 from capacityd.model.text import printable
-from capacityd.node.credential_files import CredentialFiles, not_trusted
+from capacityd.node.credential_files import CredentialFiles, not_trusted_error
 from capacityd.node.documents.fields import InvalidDocument, JsonObject, object_at, objects_at, text_at, texts_at
 
 _MAX_OUTPUT_BYTES = 1024 * 1024
@@ -42,9 +42,9 @@ def run_plugin(
 ) -> PluginCredentials:
     """Runs an exec plugin, and returns its credentials.
 
-    plugin: the entry `exec` of a user in the kubeconfig. cluster: what the plugin may ask for about the cluster. files:
-    the kubeconfig, and who may be able to change the plugin. timeout: in seconds. None: the plugin is checked, but not
-    run, and the credentials are empty.
+    plugin: the entry `exec` of a user in the kubeconfig. cluster: the data for provideClusterInfo. files: the
+    kubeconfig, and who may be able to change the plugin. timeout: in seconds. None: the plugin is checked, but not run,
+    and the credentials are empty.
 
     Raises InvalidDocument if the entry is invalid. Raises NodeUnreachable if the plugin fails or takes too long,
     because the network may be the cause. Raises NodeUnauthorized for all other errors.
@@ -103,7 +103,7 @@ def _require_trusted(program: str, arguments: Sequence[str], files: CredentialFi
         # The path of a missing program is checked, too, because an untrusted user may be able to create the program.
         flaw = flaw_of_command([os.path.abspath(program), *arguments], files.trust)
     if flaw:
-        raise not_trusted(f"the exec plugin named in {printable(files.kubeconfig)}", flaw)
+        raise not_trusted_error(f"the exec plugin named in {printable(files.kubeconfig)}", flaw)
 
 
 def _output_of(command: Sequence[str], environment: Mapping[str, str], timeout: float, *, on_terminal: bool) -> bytes:

@@ -100,7 +100,7 @@ class FileNode:
         except InvalidDocument as e:
             remedy = "save a Node with `kubectl get node NAME -o json`"
             raise NodeFileUnusable(f"{display_name(self._path)}: {e}; {remedy}") from e
-        if self._node_name not in (None, state.name):
+        if self._node_name is not None and self._node_name != state.name:
             raise NodeFileUnusable(
                 f'{display_name(self._path)}: it is the Node "{state.name}", but node_name is "{self._node_name}": '
                 f"save that Node, or use --node-name={state.name}"

@@ -36,7 +36,7 @@ class CredentialsCache:
     """The last identity; None if it is unknown, or if the API server no longer accepts it."""
     files: tuple[str, ...] = ()
     """The files with the credentials, including missing files."""
-    target: ClusterAccess | None = None
+    watch_target: ClusterAccess | None = None
     """The Node and the credentials for the watcher; None until the Node is known."""
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from capacityd.linux.trust import Trust, own_trust
+from capacityd.linux.trust import Trust, user_trust
 from capacityd.model.cluster_access import ClusterAccess
 from capacityd.model.errors import CredentialsMissing, NodeUnauthorized
 from capacityd.model.text import printable
@@ -49,8 +49,8 @@ def load(
     Raises CredentialsMissing if a file does not exist, NodeUnauthorized if a file cannot be read or used, and
     NodeUnreachable if the plugin fails or takes too long.
     """
-    files = CredentialFiles(kubeconfig or find_kubelet_kubeconfig(), trust=trust or own_trust())
-    return Kubeconfig(files).access(plugin_timeout)
+    files = CredentialFiles(kubeconfig or find_kubelet_kubeconfig(), trust=trust or user_trust())
+    return Kubeconfig(files).cluster_access(plugin_timeout)
 
 
 class Kubeconfig:
@@ -62,7 +62,7 @@ class Kubeconfig:
     """Name -> context."""
 
     def __init__(self, files: CredentialFiles) -> None:
-        """Reads only the kubeconfig. access() also reads the files that the kubeconfig names."""
+        """Reads only the kubeconfig. cluster_access() also reads the files that the kubeconfig names."""
         self._files = files
         self._subject = f"the kubeconfig {printable(files.kubeconfig)}"  # for messages
         text = files.read(files.kubeconfig, self._subject).decode("utf-8-sig", "replace")
@@ -81,7 +81,7 @@ class Kubeconfig:
         except InvalidDocument as e:
             raise self._error(f"is invalid: {e}") from e
 
-    def access(self, plugin_timeout: float | None, context_name: str | None = None) -> ClusterAccess:
+    def cluster_access(self, plugin_timeout: float | None, context_name: str | None = None) -> ClusterAccess:
         """Returns how to reach the API server of a context. Raises the errors of load().
 
         plugin_timeout: seconds for an exec plugin; None checks the plugin without running it. context_name: None for

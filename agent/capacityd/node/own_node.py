@@ -23,26 +23,26 @@ _KUBELET_IN_DER = re.compile(rb"(.)" + KUBELET_PREFIX.encode(), re.DOTALL)
 In DER, this byte is the length of the common name, because the name has at most 64 characters (X.690, 8.1.3)."""
 
 
-def identify(access: ClusterAccess, user: User, configured: str | None, hostname: str) -> Identity:
+def identify(access: ClusterAccess, user: User, configured_name: str | None, hostname: str) -> Identity:
     """Determines the Node to use.
 
     The Node's name comes from the user name of a kubelet, or from the Node that a token is bound to. For other
     credentials, the name comes from the configuration or, by default, from the host name.
 
-    configured: node_name in the configuration, if set. Raises NodeUnauthorized if the configuration and the credentials
-    name different Nodes.
+    configured_name: node_name in the configuration, if set. Raises NodeUnauthorized if the configuration and the
+    credentials name different Nodes.
     """
     kubelets_node = _node_of_user(user.name)
-    reported = kubelets_node or user.bound_node
-    if reported and configured and reported != configured:
+    name = kubelets_node or user.bound_node
+    if name and configured_name and name != configured_name:
         raise NodeUnauthorized(
-            f'node_name is "{printable(configured)}", but the credentials belong to Node "{reported}". '
+            f'node_name is "{printable(configured_name)}", but the credentials belong to Node "{name}". '
             "Remove node_name, or use a kubeconfig of that Node"
         )
     return Identity(
         # By default, the kubelet makes its Node's name from the host name in the same way.
-        node=reported or configured or hostname.strip().lower(),
-        is_certain=bool(reported or configured),
+        node=name or configured_name or hostname.strip().lower(),
+        is_certain=bool(name or configured_name),
         # A kubeconfig that impersonates a kubelet may be a copy from another machine, for example in an image.
         is_own_node=kubelets_node != "" and not access.impersonated,
     )
@@ -101,11 +101,11 @@ def require_own_machine(identity: Identity, state: NodeState, machine: Machine) 
     """
     if identity.is_own_node or machine.machine_id is None:
         return
-    their_uuid = _uuid(state.system_uuid)
-    our_uuid = _uuid(machine.system_uuid)
+    node_uuid = _uuid(state.system_uuid)
+    machine_uuid = _uuid(machine.system_uuid)
     if not machine.machine_id or state.machine_id != machine.machine_id:  # two missing ids do not match
         difference = "its machineID is not the one in /etc/machine-id"
-    elif their_uuid and our_uuid and their_uuid != our_uuid:
+    elif node_uuid and machine_uuid and node_uuid != machine_uuid:
         difference = (
             "its systemUUID is not the one in /sys/class/dmi/id/product_uuid, although the machine-id is equal: give "
             "each machine its own machine-id (machine-id(5))"

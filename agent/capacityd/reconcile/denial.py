@@ -45,7 +45,7 @@ def denial_after(last: Denial | None, sent: str, text: str, uptime: float) -> De
     since = uptime
     if last is not None and last.sent == sent:
         since = last.since
-    retry_after = pause(RetryCause.OTHER, wrong_for=uptime - since)
+    retry_after = pause(RetryCause.OTHER, problem_age=uptime - since)
     return Denial(sent, text, since, retry_at=uptime + retry_after)
 
 

@@ -40,7 +40,7 @@ def _for_readings(memory: Memory, inputs: Inputs) -> Iterator[Wait]:
     uptime = inputs.uptime
     for name, reading in inputs.readings.items():
         if name in memory.unknown_since:
-            seconds = pause(RetryCause.OTHER, wrong_for=uptime - memory.unknown_since[name])
+            seconds = pause(RetryCause.OTHER, problem_age=uptime - memory.unknown_since[name])
             yield Wait(uptime + seconds, WaitReason.READ, Key(name))
         elif isinstance(reading, Quantity) and reading.valid_for is not None:
             yield Wait(uptime + reading.valid_for + _EXPIRY_MARGIN, WaitReason.READ, Key(name))

@@ -190,7 +190,7 @@ class Service:
         now = self._system.monotonic()
         self._memory = result.memory
         self._schedule.end_pass(result, now)
-        self._watcher.comparison.end_pass(result.node)
+        self._watcher.comparison.end_pass(result.node_fingerprint)
         if result.credential_files:
             reasons = self._sources.watch_credentials(result.credential_files)
             if not result.error:

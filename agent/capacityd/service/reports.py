@@ -89,7 +89,7 @@ class Reports:
         busy_seconds = time.monotonic() - self._worker.began
         status = ServiceStatus(
             pid=os.getpid(),
-            next_reconcile=now + next_pass_in,
+            next_pass=now + next_pass_in,
             overdue_at_uptime=uptime() + next_pass_in + overdue_after,
             error="; ".join(self._errors.values()),
             event_source_errors=self._source_errors,

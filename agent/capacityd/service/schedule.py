@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable
 
 from capacityd.model.messages import PassResult
-from capacityd.model.pace import LEAST_SHARE, LONGEST_RETRY_AFTER, SHORTEST_PAUSE, pause
+from capacityd.model.pace import LONGEST_RETRY_AFTER, MIN_JITTER_FACTOR, SHORTEST_PAUSE, pause
 from capacityd.model.reasons import PassReason, RetryCause
 from capacityd.service.event_rate import EventRate
 
@@ -156,7 +156,7 @@ class Schedule:
             self._plan_retry(result, now)
             return
         self._failure_cause = None
-        if result.node is not None:  # the pass has read the Node, and has refreshed a heartbeat that was due
+        if result.node_fingerprint is not None:  # the pass has read the Node, and refreshed a heartbeat that was due
             random_share = self._uniform(0.8, 1.2)
             self._resync_at = now + random_share * self.resync_period
         if result.requeue_after is not None:
@@ -171,16 +171,16 @@ class Schedule:
             self._failure_since = now
         self._retry_after_until = now + min(result.retry_after, LONGEST_RETRY_AFTER)
         # The pause is added to Retry-After, because an overloaded API server always sends "1".
-        longest_pause = pause(result.cause, wrong_for=now - self._failure_since)
+        longest_pause = pause(result.cause, problem_age=now - self._failure_since)
         self._follow_up_at = self._retry_after_until + self._jittered(longest_pause)
         event_ended_wait = self._first_event_at.keys() & _END_WAIT  # an event that came during the pass
         if not event_ended_wait:
-            shortest_pause = SHORTEST_PAUSE[result.cause] * LEAST_SHARE
+            shortest_pause = SHORTEST_PAUSE[result.cause] * MIN_JITTER_FACTOR
             self._not_before = self._retry_after_until + shortest_pause
 
     def _jittered(self, longest: float) -> float:
         """A random pause that is at most this long."""
-        return self._uniform(longest * LEAST_SHARE, longest)
+        return self._uniform(longest * MIN_JITTER_FACTOR, longest)
 
 
 def uniform(low: float, high: float) -> float:

@@ -31,9 +31,9 @@ def answer_of(
         memory=memory,
         requeue_after=_requeue_after(end),
         credential_files=cache.files,
-        node=_fingerprint_of(end),
+        node_fingerprint=_fingerprint_of(end),
         changed=_texts_by_name(status.readings) != _texts_by_name(last.readings),
-        watch_target=cache.target.as_json() if cache.target else "",
+        watch_target=cache.watch_target.as_json() if cache.watch_target else "",
         status=_status_line(status, error),
     )
 

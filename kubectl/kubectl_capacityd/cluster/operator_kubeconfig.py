@@ -35,7 +35,7 @@ def load_operators(kubeconfig: str | None, context: str | None = None) -> Cluste
     with_context = [file for file in files.values() if context in file.contexts]
     # If no file has a current context, or no file contains the context, the first file raises the error.
     file = next(iter(with_context or files.values()))
-    access = file.access(_PLUGIN_TIMEOUT, context)
+    access = file.cluster_access(_PLUGIN_TIMEOUT, context)
     if not access.proxy:
         access.proxy = proxy_from_environment(access.server)
     return access

@@ -115,7 +115,7 @@ def test_a_wait_does_not_end_before_the_next_pass() -> None:
     is shown."""
     waits = (HELD, Wait(UPTIME + 20, WaitReason.READ, Key("example.com/nic-mbps")))
     held = replace(HEALTHY, waits=waits, changes=(replace(kept(NAME, 4, 4), action=Action.HOLD),))
-    failing = replace(RUNNING, error="refused", next_reconcile=NOW + 40)
+    failing = replace(RUNNING, error="refused", next_pass=NOW + 40)
     text = shown("status", ServiceFiles(held, failing))[1]
     assert "held back for 40 s more" in text
     assert "example.com/nic-mbps: read again in 40 s" in text

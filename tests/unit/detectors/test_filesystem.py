@@ -329,7 +329,7 @@ import signal, tempfile
 from capacityd.host import filesystems, time_limit
 from capacityd.model.errors import HostError
 from tests.support.fuse import mounted
-time_limit.SECONDS = 0.2
+time_limit.TIMEOUT = 0.2
 signal.alarm(20)
 point = tempfile.mkdtemp()
 with mounted(point), open("/proc/self/mountinfo") as table:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from capacityd.discovery.reader import read_resource
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.errors import Cause
-from capacityd.model.quantity import LARGEST_QUANTITY, storable
+from capacityd.model.quantity import LARGEST_QUANTITY, is_storable
 from capacityd.model.reading import Absent, Contribution, Quantity, Unknown
 from capacityd.schema.config import Resource, Table
 from capacityd.schema.matchers import GlobMatcher, KeyMatcher
@@ -63,7 +63,7 @@ def test_quantity_is_exact(sectors: list[int], reduce: str, unit: str, slots: in
     shares = [Fraction(s * 512 * slots, SIZE[unit]) for s in sectors]
     total: Fraction = {"sum": sum, "min": min, "max": max}[reduce](shares)  # type: ignore[operator]
     exact = max(0, floor(total - reserve.units - total * Fraction(reserve.percent, 100)))
-    if exact > LARGEST_QUANTITY or not storable(exact):
+    if exact > LARGEST_QUANTITY or not is_storable(exact):
         assert isinstance(reading, Unknown)
         return
     assert isinstance(reading, Quantity)

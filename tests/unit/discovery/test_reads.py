@@ -10,7 +10,7 @@ import pytest
 from capacityd.discovery.reader import read_resource
 from capacityd.host.recording.contents import keeps_file
 from capacityd.host.recording.replay import RecordedHost
-from capacityd.host.system_disks import RESUME
+from capacityd.host.system_disks import RESUME_FILE
 from capacityd.model.reading import Quantity
 from capacityd.schema.config import Resource
 from capacityd.schema.device import DeviceDetector
@@ -60,6 +60,6 @@ def test_no_harmful_file_is_read(detector: DeviceDetector) -> None:
     assert list_devices(host, detector)
     read = {path for what, path in calls(host) if what in ("text", "lines", "read_file")}
     assert not [path for path in read if path.rpartition("/")[2].startswith(HARMFUL)]
-    of_devices = {path for path in read if path.startswith("/sys/") and path != RESUME}
+    of_devices = {path for path in read if path.startswith("/sys/") and path != RESUME_FILE}
     assert not [path for path in of_devices if not keeps_file(path) and basename(path) not in detector.attributes]
     assert not [what for what, _ in calls(host) if what == "run"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capacityd.model.quantity import LARGEST_QUANTITY, name_problem, parse_quantity, whole_number, whole_quantity
+from capacityd.model.quantity import LARGEST_QUANTITY, name_problem, parse_quantity, parse_whole_number, whole_quantity
 
 SUFFIXES = ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]
 numbers = st.tuples(
@@ -48,7 +48,7 @@ def test_a_whole_number_is_the_same_in_any_notation(number: int) -> None:
     for text in spelt:
         assert whole_quantity(text) == number
     for text in (str(number), f"00{number}"):
-        assert whole_number(text) == number
+        assert parse_whole_number(text) == number
     assert whole_quantity(f"{number}.5") is None
     assert whole_quantity(f"-{number}") == -number
 
@@ -77,7 +77,7 @@ def test_any_text_is_a_quantity_or_a_value_error(text: str) -> None:
 @pytest.mark.parametrize("text", ["", "-1", "1.0", "1e3", "1k", "٣", "²", " 1", str(LARGEST_QUANTITY + 1), "9" * 5000])
 def test_a_text_that_is_no_whole_number_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError, match=r".") as raised:
-        whole_number(text)
+        parse_whole_number(text)
     assert len(str(raised.value)) < 150
 
 

@@ -59,7 +59,8 @@ JSON = st.recursive(
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
 )
 VARIANTS = ("Probed", "CheckResult", "PassResult", "MetricsResult", "NodeSeen", "NotWatched")
-KEYS = ("config", "error", "cause", "requeue_after", "node", "status", "path", "fingerprint", "reason", "changed")
+PASS_KEYS = ("error", "cause", "requeue_after", "node_fingerprint", "status", "changed")
+KEYS = ("config", *PASS_KEYS, "path", "fingerprint", "reason")
 MESSAGES = st.tuples(st.sampled_from(VARIANTS), st.dictionaries(st.sampled_from(KEYS), JSON, max_size=4))
 LINES = st.binary(max_size=60) | MESSAGES.map(lambda message: json.dumps(message).encode())
 OUTPUT = st.lists(LINES, max_size=5).map(b"\n".join)

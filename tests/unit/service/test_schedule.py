@@ -28,7 +28,7 @@ from capacityd.service.schedule import (
 Uniform = Callable[[float, float], float]
 NOT_READ = PassResult()
 """A pass that has not read the Node, because no reading has changed."""
-READ = PassResult(node="0a1b")
+READ = PassResult(node_fingerprint="0a1b")
 
 
 def failed(cause: RetryCause = RetryCause.OTHER, retry_after: float = 0.0) -> PassResult:

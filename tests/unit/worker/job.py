@@ -56,7 +56,7 @@ class Worker:
 
     def _service(self) -> ServiceStatus:
         now = EPOCH + self.uptime
-        return ServiceStatus(pid=1, next_reconcile=now, overdue_at_uptime=self.uptime)
+        return ServiceStatus(pid=1, next_pass=now, overdue_at_uptime=self.uptime)
 
     def make_pass(self, at: float, *reasons: str, **readings: Reading) -> PassResult:
         """Makes a pass at this uptime. A reading a=... is of the resource example.com/a. Default: the last readings."""

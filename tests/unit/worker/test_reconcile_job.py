@@ -72,14 +72,14 @@ def test_a_condition_that_a_policy_changes_is_not_stored(worker: Worker, made: M
 def test_the_service_gets_the_watchers_hash_of_the_node(worker: Worker) -> None:
     """A pass reports the hash that the watcher computes of the same Node: "" without a Node, None if not read."""
     result = worker.make_pass(1000.0, "start", a=FOUR)
-    assert result.node == fingerprint(worker.node.document)
-    assert worker.make_pass(1010.0, "node").node == result.node
+    assert result.node_fingerprint == fingerprint(worker.node.document)
+    assert worker.make_pass(1010.0, "node").node_fingerprint == result.node_fingerprint
     worker.node.document["status"]["capacity"][A] = "0"
-    assert fingerprint(worker.node.document) != result.node
+    assert fingerprint(worker.node.document) != result.node_fingerprint
     worker.node.errors = [NodeMissing("the API server", "n1")]
-    assert worker.make_pass(1020.0, "node").node == ""
+    assert worker.make_pass(1020.0, "node").node_fingerprint == ""
     worker.node.errors = [NodeUnreachable("nobody there")]
-    assert worker.make_pass(1030.0, "node").node is None
+    assert worker.make_pass(1030.0, "node").node_fingerprint is None
 
 
 def test_a_pass_that_finds_nothing_new_sends_nothing(worker: Worker) -> None:
@@ -89,7 +89,7 @@ def test_a_pass_that_finds_nothing_new_sends_nothing(worker: Worker) -> None:
     reads = worker.node.reads
     for reason in ("devices", "file", "kernel"):
         result = worker.make_pass(1010.0, reason)
-        assert (result.error, result.node) == ("", None)
+        assert (result.error, result.node_fingerprint) == ("", None)
     assert worker.node.reads == reads
     for reason in ("start", "configuration", "node", "resume", "timer"):
         worker.make_pass(1020.0, "devices", reason)

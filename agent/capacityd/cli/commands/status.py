@@ -62,7 +62,7 @@ def _report(directory: str, now: float, current_uptime: float, unit: UnitState |
         if stale_because:
             problems.append(StatusProblem(stale_because, _STALE_ADVICE))
         problems += service_problems(service, last_pass, now)
-        next_pass_uptime = current_uptime + (service.next_reconcile - now)
+        next_pass_uptime = current_uptime + (service.next_pass - now)
         last_pass = replace(last_pass, waits=_until_next_pass(last_pass.waits, next_pass_uptime))
     # A service that has ended leaves its last status. The configuration's errors in that status still hold.
     last_service = service or runtime_files.read_service(directory) or NO_STATUS

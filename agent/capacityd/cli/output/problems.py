@@ -107,9 +107,9 @@ def _next_attempt(service: ServiceStatus, now: float) -> str:
     """When the next pass runs; "" if unknown."""
     if service.pass_running:
         return "the next attempt runs now"
-    if not service.next_reconcile:
+    if not service.next_pass:
         return ""
-    return f"next attempt in {duration_text(service.next_reconcile - now)} or after an event"
+    return f"next attempt in {duration_text(service.next_pass - now)} or after an event"
 
 
 def start_advice(unit: UnitState | None) -> str:

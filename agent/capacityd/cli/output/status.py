@@ -89,8 +89,8 @@ def _times(last_pass: PassStatus, service: ServiceStatus | None, now: float) -> 
         times.append(f"written {_ago(last_pass.written_at, now)}")
     if service is not None and service.pass_running:
         times.append("a pass runs now")
-    elif service is not None and service.next_reconcile:
-        times.append(f"next pass in {duration_text(service.next_reconcile - now)} or after an event")
+    elif service is not None and service.next_pass:
+        times.append(f"next pass in {duration_text(service.next_pass - now)} or after an event")
     return ", ".join(times)
 
 

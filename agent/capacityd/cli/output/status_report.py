@@ -88,7 +88,7 @@ class StatusReport:
             "reasons": [reason.value for reason in last_pass.reasons],
             "pass_running": service.pass_running,
             "last_reconcile": last_pass.at or None,
-            "next_reconcile": service.next_reconcile or None,
+            "next_reconcile": service.next_pass or None,
             "last_read": last_pass.read_at,
             "last_write": last_pass.written_at,
             "watched_since": service.watched_since,

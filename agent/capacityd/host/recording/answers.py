@@ -53,7 +53,7 @@ def answers(source: Source, devices: Iterable[str], interfaces: Iterable[str]) -
     with suppress(HostError):  # without a readable mount table, there are no sizes to record
         for filesystem in filesystems(source):
             mount = filesystem.mount
-            if may_hang(mount.type) and not has_device(mount.number):
+            if may_hang(mount.type) and not has_device(mount.major_minor):
                 continue  # an access may wait for a server
             for point in filesystem.points:
                 record("filesystem_sizes", partial(source.filesystem_size, point, filesystem.mount_ids), key=point)

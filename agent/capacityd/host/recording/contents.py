@@ -56,7 +56,7 @@ ATTRIBUTES = _names(
 """Names of attributes to record. Reading them does not block, access hardware or change anything."""
 
 FOLDERS = _names("bonding capabilities dm dsa holders id loop md queue slaves")
-"""Names of a device's subfolders to record. The recorder finds the folders of other devices by links."""
+"""Names of a device's subfolders to record. Other subfolders are recorded only if links show that they are devices."""
 
 ATTRIBUTE_IDENTIFIERS = _names(
     """

@@ -18,7 +18,7 @@ from capacityd.host.system_disks import NODE_FOLDERS
 from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, mount_of
 
 
-def named_paths(files: Mapping[str, str]) -> set[str]:
+def paths_named_in(files: Mapping[str, str]) -> set[str]:
     """The files, folders and devices whose existence to record. files: path of a recorded file -> its content."""
     paths = {*NODE_FOLDERS, INITRAMFS_ROOT, *map(gpt_automount_unit, GPT_AUTOMOUNTS)}
     paths.update(path for path, _type in swap_areas(files.get(SWAPS, "")))

@@ -10,14 +10,14 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 
-from capacityd.host.lower_disks import BCACHEFS, JOURNALS
+from capacityd.host.lower_disks import BCACHEFS, EXT4_JOURNALS
 from capacityd.host.mounts import SWAPS
 from capacityd.host.recording.answers import Source, answers, error_name
 from capacityd.host.recording.contents import keeps_file, keeps_folder, mounts_without_options, unit_without_options
 from capacityd.host.recording.format import Recording
-from capacityd.host.recording.named import automount_units, named_paths
+from capacityd.host.recording.named import automount_units, paths_named_in
 from capacityd.host.regular_file import MAX_TABLE_BYTES
-from capacityd.host.system_disks import RESUME
+from capacityd.host.system_disks import RESUME_FILE
 from capacityd.host.time_limit import within_time_limit
 from capacityd.linux.mountinfo import MOUNT_TABLE
 from capacityd.model.errors import HostError
@@ -64,14 +64,14 @@ class Recorder:
         if self._resolve("/proc/device-tree"):
             self._record_link("/proc/device-tree")
             self._record_folder("/sys/firmware/devicetree/base")
-        self._record_file(MOUNT_TABLE, MAX_TABLE_BYTES, change=mounts_without_options)
+        self._record_file(MOUNT_TABLE, MAX_TABLE_BYTES, transform=mounts_without_options)
         self._record_file(SWAPS, MAX_TABLE_BYTES)
-        self._record_folder(os.path.dirname(RESUME))
-        self._record_file(RESUME, _MAX_RECORDED_BYTES)
-        self._record_folder(JOURNALS)
+        self._record_folder("/sys/power")
+        self._record_file(RESUME_FILE, _MAX_RECORDED_BYTES)
+        self._record_folder(EXT4_JOURNALS)
         for path in list(automount_units(self._files)):  # a list, because _record_file() changes self._files
-            self._record_file(path, _MAX_RECORDED_BYTES, change=unit_without_options)
-        self._record_named_paths()
+            self._record_file(path, _MAX_RECORDED_BYTES, transform=unit_without_options)
+        self._record_paths_named_in_files()
         self._record_link_targets()
         interfaces = sorted(os.path.basename(path) for path in self._links if path.startswith("/sys/class/net/"))
         return {
@@ -163,9 +163,9 @@ class Recorder:
         has_attributes = path.startswith(_WITH_ATTRIBUTES)
         return has_attributes and (keeps_file(path) or os.path.basename(path) in self._attributes)
 
-    def _record_file(self, path: str, limit: int, change: Callable[[str], str] = str) -> None:
-        """Records a file of at most limit bytes. change: returns the text to record; str() changes nothing."""
-        self._record_text(self._files, path, ask=lambda: change(self._source.raw(path, limit)))
+    def _record_file(self, path: str, limit: int, transform: Callable[[str], str] = str) -> None:
+        """Records a file of at most limit bytes. transform: returns the text to record; str() changes nothing."""
+        self._record_text(self._files, path, ask=lambda: transform(self._source.raw(path, limit)))
 
     def _record_link(self, path: str) -> None:
         self._record_text(self._links, path, ask=lambda: self._source.readlink(path))
@@ -185,9 +185,9 @@ class Recorder:
         else:
             self._errors[path] = error_name(e) or "EIO"
 
-    def _record_named_paths(self) -> None:
-        """Records the existence of the files, folders and devices that named_paths() finds."""
-        for path in sorted(named_paths(self._files)):
+    def _record_paths_named_in_files(self) -> None:
+        """Records the existence of the files, folders and devices that paths_named_in() finds."""
+        for path in sorted(paths_named_in(self._files)):
             real = self._resolve(path)
             if not real:
                 continue

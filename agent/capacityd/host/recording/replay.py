@@ -39,14 +39,13 @@ class RecordedHost(RecordedFiles):
     def properties(self, device: str) -> Mapping[str, str]:
         real = self.real_path(device)
         self._raise_if_unanswered(f"properties {real}")
-        known = self._properties.get(real, {})
-        return {printable(name): printable(value) for name, value in known.items()}
+        values = self._properties.get(real, {})
+        return {printable(name): printable(value) for name, value in values.items()}
 
     def property(self, device: str, *names: str) -> str | None:
-        known = self.properties(device)
+        values = self.properties(device)
         for name in names:
-            value = known.get(name)
-            if value:
+            if value := values.get(name):
                 return value
         return None
 

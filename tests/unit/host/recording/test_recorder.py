@@ -197,7 +197,7 @@ class Hanging(RecordedHost):
 
 
 def test_an_attribute_that_hangs_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time_limit, "SECONDS", 0.3)
+    monkeypatch.setattr(time_limit, "TIMEOUT", 0.3)
     recording = Recorder(Hanging(pci({"size": "3", "speed": "1", "vendor": "2"}))).run()
     assert recording["files"] == {f"{AT}/size": "3", f"{AT}/vendor": "2"}
     assert recording["errors"] == {f"{AT}/speed": "ETIMEDOUT"}

@@ -195,8 +195,7 @@ def right_in_time(memory: Memory, wrong_since: dict[Fault | None, float]) -> Ite
 
 
 def secret(memory: Memory, text: str, secrets: frozenset[str]) -> Iterator[Breach]:
-    """capacityd shows what it reads from a file, a program or a server only to people who can also get it there
-    themselves."""
+    """What capacityd reads from a file, a program or a server, it shows only to people who could also read it there."""
     for hidden in sorted(secrets):
         if hidden in text:
             yield _act(memory, "", f"it shows {hidden} to all users")

@@ -54,7 +54,10 @@ def write_zeros(cluster: Cluster) -> Iterator[Write]:
         assert {name: status["allocatable"][name] for name in capacity} == kept
         return kept
 
-    with applied(cluster, KEEP, lambda: write(COMPACT({A: 4}), {A: 4}) == {A: "4"}):
+    def is_in_force() -> bool:
+        return write(COMPACT({A: 4}), {A: 4}) == {A: "4"}
+
+    with applied(cluster, KEEP, is_in_force):
         yield write
 
 

@@ -143,6 +143,7 @@ def _machine(name: str, marks: str) -> Part:
 
 
 def _adding(name: str, marks: str = "") -> Part:
+    """Follows the pages on adding a setting or a detector, in a copy of the project."""
     return _pytest(name, "", "tests/adding", marks=marks)
 
 

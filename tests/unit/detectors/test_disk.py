@@ -75,7 +75,7 @@ GENERATED = "nvme.1ae0-6e766d655f63617264-6e766d655f63617264-00000001"
         ("xvda", [disk("xvda", "/sys/devices/vbd-768", bus="xen")]),
         ("dasda", [disk("dasda", "/sys/devices/css0/0.0.0003/0.0.0200")]),
         ("cciss/c0d0", [disk("cciss!c0d0", "/sys/devices/pci0000:3b/0000:3b:00.0/cciss0/c0d0", number="104:0")]),
-        # disks with several paths
+        # With ONE_DISK, the block devices of sas() are paths of one disk. A size of 0 means that the drive is empty.
         ("sda sde", [*sas(TB, TB, TB, **ONE_DISK), ata("sde", 9, "8:64")]),
         ("", [*sas(0, 0, **ONE_DISK)]),
         ("sda sdb", [*sas(TB, TB, holders=["dm-0"]), stacked("dm-0", ["sda", "sdb"], dm=("vg", "LVM-a"))]),

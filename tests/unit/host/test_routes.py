@@ -53,7 +53,7 @@ def test_default_routes_of_a_real_kernel_give_all_their_interfaces() -> None:
     """All interfaces of a multipath route count."""
     two = '"route add default nexthop via 192.0.0.1 nexthop via 192.0.1.1"'
     many = 'ip(*(f"route add 100.{n >> 8}.{n & 255}.0/24 via 192.0.2.1" for n in range(4000)))'
-    interfaces = {
+    interfaces = {  # steps for found_by() -> the interfaces that routes() finds; `undo` removes the routes afterwards
         "routes()": [],
         'routes("route add unreachable default metric 9999", "route add unreachable ::/0 metric 9999")': [],
         'routes("route add local default dev lo metric 9998")': [],

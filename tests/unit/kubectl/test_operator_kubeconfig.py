@@ -97,7 +97,7 @@ def test_the_context_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     contexts = [{"name": name, "context": {"cluster": "k", "user": name}} for name in ("test", "prod")]
     users = [{"name": name, "user": {"token": f"of {name}"}} for name in ("test", "prod")]
     both = written(tmp_path, config() | {"contexts": contexts, "users": users, "current-context": "test"}, "both")
-    other = with_token(tmp_path, "other", "other")
+    other = with_token(tmp_path, "other", "other")  # its context is "c"
     monkeypatch.setenv("KUBECONFIG", os.pathsep.join((both, other)))
     for given, context, token in (
         (None, None, "of test"),

@@ -430,14 +430,14 @@ def test_six_writes_then_one_a_minute(service: Service) -> None:
 
 
 def test_a_person_s_intent_resets_the_limit_and_denials(service: Service) -> None:
-    for second in range(6):
+    for second in range(6):  # after six writes, the limit on writes would delay the next one
         service.make_pass(1000.0 + second, a=Quantity(second))
-    service.resets_limits = True
+    service.resets_limits = True  # each pass runs as after a reload
     service.make_pass(1010.0, a=Quantity(9))
     assert service.node.numbers == {A: "9"}
     service.node.denies = denies(A)
     service.make_pass(1020.0, a=Quantity(10))
-    service.node.denies = lambda _: ""
+    service.node.denies = lambda _: ""  # the Node accepts every patch again
     service.make_pass(1021.0, a=Quantity(10))
     assert service.node.numbers == {A: "10"}
 

@@ -49,13 +49,13 @@ class Case:
     contents: Mapping[str, str] = field(default_factory=dict)
     """Files in the folder, by name. A content that begins with #! makes a program."""
     machine: Mapping[str, Any] | None = None
-    """A recording of a machine; the Node is then a file. None: this machine, and the Node is on the server."""
+    """A recording of a machine, with a file as its Node. None: this machine, with the server's Node."""
     mode: int = 0o644
     """The permissions of the configuration file."""
     says: str = ""
-    """What others can read instead of the marker, such as a place or what is wrong."""
+    """A text that other users can read, such as a place or what is wrong. They must never read MARKER."""
     who: str = "system:node:n1"
-    """The user that the server says has authenticated."""
+    """The user in the server's answer to a SelfSubjectReview."""
 
 
 def user(**entries: Any) -> Any:

@@ -28,8 +28,7 @@ class ArgumentParser(argparse.ArgumentParser):
         return super().format_help()
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """Parses as argparse does. Ends the program with an error about an unknown argument, which suggests the nearest
-        option.
+        """Parses as argparse does. An unknown argument ends the program with an error that suggests the nearest option.
 
         argparse calls this method of the program's parser, and of the command's parser. Each parser suggests its own
         options.
@@ -57,7 +56,7 @@ class ArgumentParser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: str) -> None:
         """Checks a value as argparse does. For an unknown command, suggests the nearest command."""
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
-            commands = [listed_command.dest for listed_command in action._choices_actions]
+            commands = [listed_command.dest for listed_command in action._choices_actions]  # those with a help text
             hint = _suggestion(value, commands)
             if not hint:
                 hint = f"; must be one of {', '.join(commands)}"

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 _WIDTH = 80
 """Columns of a standard terminal."""
 
+PROGRAM_EXAMPLES = (
+    ("capacityd devices usb", "USB devices, each with its TOML"),
+    ("capacityd probe --explain", "each resource's quantity, and why"),
+    ("capacityd plan", "what apply would change"),
+    ("capacityd status", "is the service healthy?"),
+)
 EXAMPLES = {
-    "": (
-        ("capacityd devices usb", "USB devices, each with its TOML"),
-        ("capacityd probe --explain", "each resource's quantity, and why"),
-        ("capacityd plan", "what apply would change"),
-        ("capacityd status", "is the service healthy?"),
-    ),
     "devices": (
         ("capacityd devices", "the devices of all detectors"),
         ("capacityd devices usb", "only USB devices"),
@@ -45,7 +45,7 @@ EXAMPLES = {
         ("capacityd config show --config new.toml", "the merged result"),
     ),
 }
-"""Command, or "" for the program itself -> pairs of command line and purpose."""
+"""Command -> pairs of command line and purpose."""
 
 _PLAN_SIGNS = "+ set, ~ changed, - removed, = unchanged, … held back, ! refused or denied, < less than expected"
 SIGNS = {
@@ -77,19 +77,19 @@ COMMAND_STATUSES = {
 
 
 def program_epilog() -> str:
-    """Returns examples and exit statuses of the program itself."""
-    text = epilog(EXAMPLES[""], STATUSES)
+    """Returns the text below the options in `capacityd --help`: examples and exit statuses."""
+    text = epilog(PROGRAM_EXAMPLES, STATUSES)
     return f"{text}\n\nFor more: capacityd COMMAND --help, man capacityd, man capacityd.toml"
 
 
 def command_epilog(command: str) -> str:
-    """Returns examples, signs and exit statuses of a command."""
+    """Returns the text below the options in `capacityd COMMAND --help`: examples, signs and exit statuses."""
     statuses = STATUSES | COMMAND_STATUSES.get(command, {})
     return epilog(EXAMPLES[command], statuses, signs=SIGNS.get(command, ""))
 
 
 def epilog(examples: Sequence[tuple[str, str]], statuses: Mapping[int, str], signs: str = "") -> str:
-    """Returns the text below the options.
+    """Returns the text of --help below the options.
 
     examples: pairs of command line and purpose. statuses: exit status -> its meaning. signs: the meaning of the signs
     in the output.

@@ -15,7 +15,7 @@ class Options:
     """The options of a command. Options of other commands keep their defaults. None: the option is not given."""
 
     command: str
-    selection: Selection
+    selection: Selection  # of the machine, the configuration and the Node
     json: bool = False
     # devices
     detector: str | None = None

@@ -26,7 +26,7 @@ def run_program(package: str, modules: Mapping[str, str], parse: Callable[[], Pa
     """Runs a command and returns its exit status. If the command raises an error for the user, prints the error.
 
     package: the package with the commands' modules. Each module has a function with the command's name.
-    modules: command -> its module, unless the module has the command's name.
+    modules: command -> its module, only for commands whose module has another name.
     parse: parses the command line. Raises SystemExit for --help and for usage errors.
     """
     _open_standard_streams()
@@ -44,7 +44,7 @@ def run_program(package: str, modules: Mapping[str, str], parse: Callable[[], Pa
         return _error_status(e)
     except KeyboardInterrupt:
         return 130  # 128 + SIGINT, as a shell reports it
-    except Exception as e:  # raised again unless it has a known cause
+    except Exception as e:  # an error without a known cause is raised again
         failure = import_failure(e)
         if failure is not None:  # a Python module is missing or damaged
             return _error_status(failure)

@@ -30,7 +30,7 @@ _LIFECYCLE_PREFIXES = (
 )
 """Prefixes of the unit's settings for starting, stopping and watching the service. All other settings define the
 sandbox."""
-_PASSED_VARIABLES = ("NO_COLOR", "TERM")
+_PASSED_VARIABLES = ("NO_COLOR", "TERM")  # environment variables that the probe in the sandbox gets, too
 _SETUP_STATUSES = range(200, 244)
 """Exit statuses of systemd itself if it can't start the program (systemd.exec(5)). 255 is not in the range: systemd-run
 returns 255 if a signal has ended the program."""
@@ -77,7 +77,7 @@ def _probe_arguments(options: Options) -> list[str]:
 def _bind_setting(path: str) -> str:
     """The setting that makes a path readable in the sandbox, even if the sandbox hides the path's folder."""
     # A space or a colon would end the path. Backslash and quote are special, too (systemd.syntax(7)).
-    escaped = re.sub(r'[ :\\"]', lambda special: f"\\{special[0]}", path)
+    escaped = re.sub(r'([ :\\"])', r"\\\1", path)
     return f"BindReadOnlyPaths=-{escaped}"  # "-" means that the path need not exist
 
 
@@ -101,7 +101,7 @@ def unit_settings(text: str) -> Iterator[str]:
 def _run(command: list[str], output: int | None = None) -> subprocess.CompletedProcess[str]:
     """Runs a program.
 
-    output: where standard output and standard error of the program go. None: to the same streams of this process.
+    output: subprocess.PIPE captures the program's output and errors. None: the program uses this process's streams.
     """
     try:
         return subprocess.run(command, check=False, stdout=output, stderr=output, text=True)

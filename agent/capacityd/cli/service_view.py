@@ -60,11 +60,11 @@ def node_name_error(config: Config, kubeconfig: str | None) -> str:
 
 def _node_name_error(name: str, kubeconfig: str | None) -> str:
     try:
-        access = load(kubeconfig, plugin_timeout=None, trust=SERVICE_TRUST)
+        access = load(kubeconfig, plugin_timeout=None, trust=SERVICE_TRUST)  # None: runs no exec plugin
     except NodeError:
         return ""
     node = node_of(access)
-    if not node or node == name:
+    if not node or node == name:  # "": the credentials name no Node
         return ""
     return f'"{name}", but the credentials in {access.kubeconfig} are those of Node "{node}": remove node_name'
 
@@ -112,8 +112,8 @@ def _why_unusable_command(command: tuple[str, ...], sandbox: Sandbox) -> str:
             return hidden_path_message(word)
     if _contains_code(command):
         return _CODE_IS_NOT_CHECKED
-    patterns = [word for word in command if re.match(r"/.*[*?]", word)]
-    return f'no shell expands "{printable(patterns[0])}": use a script' if patterns else ""
+    globs = [word for word in command if re.match(r"/.*[*?]", word)]  # such as /dev/nvme*
+    return f'no shell expands "{printable(globs[0])}": use a script' if globs else ""
 
 
 def _contains_code(command: tuple[str, ...]) -> bool:

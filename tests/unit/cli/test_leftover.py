@@ -52,7 +52,7 @@ def test_a_removal_says_if_the_node_could_not_be_read(tmp_path: Path, monkeypatc
         output = leftover(tmp_path, server.url)
     assert "the Node may keep what capacityd has published (the API server" in output
     monkeypatch.setattr("capacityd.cli.commands.leftover._TIMEOUT", 0.2)
-    monkeypatch.setattr("capacityd.cli.commands.leftover._line", lambda _node: time.sleep(3600))
+    monkeypatch.setattr("capacityd.cli.commands.leftover._leftover_line", lambda _node: time.sleep(3600))
     assert "the API server did not answer within 0.2 s" in leftover(tmp_path, "https://127.0.0.1:1")
 
 

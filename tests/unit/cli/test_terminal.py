@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capacityd.cli import run
-from capacityd.cli.help import EXAMPLES
+from capacityd.cli.help import EXAMPLES, PROGRAM_EXAMPLES
 from capacityd.cli.output.terminal import print_json, print_message, print_table
 from capacityd.cli.parser import COMMANDS, command_parser
 from capacityd.model.text import printable
@@ -98,8 +98,9 @@ def test_the_help_fits_80_columns_and_its_examples_are_accepted(
     output = capsys.readouterr().out
     assert "\nexit status:\n  0  done\n" in output
     assert max(map(len, output.splitlines())) <= 80
-    assert EXAMPLES[command]
-    for example, _ in EXAMPLES[command]:
+    examples = EXAMPLES[command] if command else PROGRAM_EXAMPLES
+    assert examples
+    for example, _ in examples:
         assert f"\n  {example} " in output
         program, *words = shlex.split(example)
         assert program == "capacityd"

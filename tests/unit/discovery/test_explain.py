@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from capacityd.cli import run
-from capacityd.cli.output.explain import _details
+from capacityd.cli.output.explain import _lines_above_devices
 from capacityd.config import load
 from capacityd.discovery.runner import probe
 from capacityd.host.recording.replay import RecordedHost
@@ -172,7 +172,7 @@ def test_many_devices_are_grouped(tmp_path: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize("cause", Cause)
 def test_without_explain_only_a_hanging_detector_has_advice(cause: Cause) -> None:
     (resource,) = loaded(f"{HEADER}\n{FTDI}").require().resources
-    labels = [label for label, _ in _details(resource, Unknown("why", cause))]
+    labels = [label for label, _ in _lines_above_devices(resource, Unknown("why", cause))]
     assert labels == (["advice"] if cause in (Cause.TIMEOUT, Cause.HANGING) else [])
 
 

@@ -51,7 +51,7 @@ def _check(loaded: Loaded, options: Options) -> int:
     resources = plural(len(loaded.config.resources), "resource")
     files = plural(len(loaded.files), "file")
     print(f"no errors: {resources} from {files}")
-    for line in _folders(loaded):
+    for line in _folder_lines(loaded):
         print(printable(line))
     return 0
 
@@ -71,7 +71,7 @@ def _as_dict(problem: Problem) -> dict[str, object]:
     }
 
 
-def _folders(loaded: Loaded) -> Iterator[str]:
+def _folder_lines(loaded: Loaded) -> Iterator[str]:
     """Yields a line for each searched folder that exists, and a line for all skipped files.
 
     If no file was read, also yields a line for each missing folder.

@@ -30,15 +30,15 @@ def leftover(options: Options) -> int:
     if config.settings.textfile:
         metrics_file.remove(config.settings.textfile)
     node = node_of(options.selection, config, LiveHost())
-    line = text_within(_TIMEOUT, partial(_line, node))
-    if line is None:
+    line = text_within(_TIMEOUT, partial(_leftover_line, node))
+    if line is None:  # the time is over
         line = _unread_line(f"the API server did not answer within {_TIMEOUT:g} s")
     if line:
         print_line(line)
     return 0
 
 
-def _line(node: Node) -> str:
+def _leftover_line(node: Node) -> str:
     """The line to print; "" if the Node keeps nothing, or if this machine is no Node."""
     try:
         state = node.read()

@@ -1,4 +1,4 @@
-"""plan, apply and withdraw: run one pass by hand, and print the changes of the Node."""
+"""plan, apply and withdraw: run one reconcile pass by hand, and print the changes of the Node."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def withdraw(options: Options) -> int:
     outcome = _run_pass(withdrawal, options)
     _print_outcome(outcome, config, options)
     if writes and options.selection.node_file is None:
-        _remove_files_of_service(config)
+        _remove_service_files(config)
     remaining = [change for change in outcome.plan.changes if change.stored.capacity and not change.action.writes]
     if options.json:
         for change in remaining:
@@ -69,7 +69,7 @@ def withdraw(options: Options) -> int:
     return 4 if remaining else 0
 
 
-def _remove_files_of_service(config: Config) -> None:
+def _remove_service_files(config: Config) -> None:
     """Removes the service's files that show published resources. Prints why the metrics file could not be removed."""
     runtime_files.remove_state(runtime_files.runtime_directory())  # `status` reads this file
     if not config.settings.textfile:
@@ -79,7 +79,7 @@ def _remove_files_of_service(config: Config) -> None:
 
 
 def _refuse_while_service_runs(options: Options, alternative: str) -> None:
-    """Raises UsageError if the service runs, because only one process may write the Node. Allows a Node file.
+    """Raises UsageError if the service runs, because only one process may write the Node. Accepts a Node file.
 
     alternative: what the user can do while the service runs.
     """
@@ -94,8 +94,10 @@ def _refuse_while_service_runs(options: Options, alternative: str) -> None:
 
 
 def _publish(options: Options, *, writes: bool) -> int:
-    """Reads the machine, runs a pass, and prints its plan. Returns the exit status. writes: whether the pass writes the
-    plan to the Node."""
+    """Reads the machine, runs a reconcile pass, and prints its plan. Returns the exit status.
+
+    writes: whether the pass writes the plan to the Node.
+    """
     host = host_of(options.selection)
     config = config_of(options.selection)
     if writes and config.settings.observe:
@@ -127,19 +129,19 @@ def _read_machine(config: Config, host: Host, node_name: str | None) -> Mapping[
     return readings
 
 
-def _run_pass(one_pass: Pass, options: Options) -> Outcome:
+def _run_pass(reconcile_pass: Pass, options: Options) -> Outcome:
     """Runs a pass, prints its warnings, and writes what it has changed to the journal. Raises NodeError if it fails."""
-    end = one_pass.run()
-    if end.error is not None:
-        raise end.error
-    if end.outcome is None:
+    pass_end = reconcile_pass.run()
+    if pass_end.error is not None:
+        raise pass_end.error
+    if pass_end.outcome is None:
         # This cannot happen: only a Pass with may_send_nothing ends without an outcome and without an error.
         raise CapacitydError("the pass has sent nothing")
-    for warning in end.outcome.warnings:
+    for warning in pass_end.outcome.warnings:
         print_message(warning)
-    if end.outcome.is_written and options.selection.node_file is None:
-        _log_changes(end.outcome, options.command)
-    return end.outcome
+    if pass_end.outcome.is_written and options.selection.node_file is None:
+        _log_changes(pass_end.outcome, options.command)
+    return pass_end.outcome
 
 
 def _log_changes(outcome: Outcome, command: str) -> None:
@@ -164,7 +166,7 @@ def _exit_status(plan: Plan, options: Options) -> int:
 
     Prints what is wrong to standard error, unless the table on standard output shows it.
     """
-    troubles = [trouble for trouble in plan.troubles if trouble.key is not None]
+    troubles = [trouble for trouble in plan.troubles if trouble.key is not None]  # None: a trouble of the whole Node
     if options.json or options.patch:
         for trouble in troubles:
             print_message(trouble.summary)

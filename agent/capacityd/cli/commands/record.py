@@ -21,8 +21,8 @@ from capacityd.model.host import Host, machine_id
 from capacityd.model.text import printable
 from capacityd.schema.device import DeviceDetector
 
-_NO_VALUE = ("ENODATA", "EINVAL", "EOPNOTSUPP", "ENODEV")
-"""Errors of reading a file whose value is missing or too long."""
+_UNREPORTED_ERRORS = ("ENODATA", "EINVAL", "EOPNOTSUPP", "ENODEV")
+"""The Recorder's ENODATA for a file that is too long, and a driver's errors for a file without a value."""
 _MAX_PATHS = 5
 """Number of paths to list in a message."""
 
@@ -40,8 +40,8 @@ def record(options: Options) -> int:
     host: Host
     if options.selection.machine is None:
         host = LiveHost()
-        recording = Recorder(host, _attributes()).run()
-        unreadable = _unreadable(recording)
+        recording = Recorder(host, _attribute_names()).run()
+        unreadable = _unreadable_paths(recording)
     else:
         recording = read_recording(options.selection.machine)
         host = RecordedHost(recording)
@@ -73,7 +73,7 @@ def _number_of_devices(recording: Recording) -> int:
     return len([path for path in links if path.startswith("/sys/devices/") and path.endswith("/subsystem")])
 
 
-def _attributes() -> set[str]:
+def _attribute_names() -> set[str]:
     """The names of the files that detectors read in their devices' folders."""
     attributes: set[str] = set()
     for detector in map(load_detector, detector_names()):
@@ -82,11 +82,11 @@ def _attributes() -> set[str]:
     return attributes
 
 
-def _unreadable(recording: Recording) -> dict[str, list[str]]:
+def _unreadable_paths(recording: Recording) -> dict[str, list[str]]:
     """Name of the error -> the paths that could not be read."""
     unreadable: dict[str, list[str]] = {}
     for path, error in recording["errors"].items():
-        if error not in _NO_VALUE:
+        if error not in _UNREPORTED_ERRORS:
             unreadable.setdefault(error, []).append(printable(path))
     return unreadable
 

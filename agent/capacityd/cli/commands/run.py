@@ -18,7 +18,7 @@ from capacityd.worker import runtime_files
 # A program in Python that runs a module's main(). The program's first argument is the folder with the package, because
 # Python's option -I ignores PYTHONPATH.
 _START = "import sys; sys.path.insert(0, sys.argv[1]); from capacityd.{} import main; sys.exit(main(sys.argv[2:]))"
-_ROOT = os.path.abspath(f"{__file__}/../../../..")  # the folder with the package capacityd
+_PACKAGE_PARENT = os.path.abspath(f"{__file__}/../../../..")  # the folder with the package capacityd
 
 
 def run(options: Options) -> int:
@@ -54,6 +54,6 @@ def worker_command(directory: str, selection: Selection) -> list[str]:
 
 
 def command_for(module: str, *arguments: str) -> list[str]:
-    """The command that runs main(arguments) of the module capacityd.MODULE. Environment variables for Python do not
-    affect the command."""
-    return [sys.executable, "-I", "-c", _START.format(module), _ROOT, *arguments]
+    """The command that runs main(arguments) of the module capacityd.MODULE. It ignores Python's environment variables,
+    such as PYTHONPATH."""
+    return [sys.executable, "-I", "-c", _START.format(module), _PACKAGE_PARENT, *arguments]

@@ -56,7 +56,7 @@ def _report(directory: str, now: float, current_uptime: float, unit: UnitState |
         problems.append(StatusProblem(f"{e}; the last pass's state is not shown", _STALE_ADVICE))
     if service is None:
         problems.append(StatusProblem("the service does not run, so nothing updates the Node", start_advice(unit)))
-        last_pass = replace(last_pass, waits=())  # no pass ends the waits
+        last_pass = replace(last_pass, waits=())  # only the service's passes end waits
     else:
         stale_because = _why_stale(directory, service, current_uptime)
         if stale_because:
@@ -82,7 +82,7 @@ def _why_stale(directory: str, service: ServiceStatus, uptime: float) -> str:
     """Why the service's files may be older than its state; "" if they are up to date."""
     if error := runtime_files.why_unwritable(directory):
         return f"{directory} is not writable: {error}; the information below is stale"
-    has_written_status = service is not NO_STATUS
+    has_written_status = service is not NO_STATUS  # running_service() returns NO_STATUS before the first status
     if has_written_status and uptime > service.overdue_at_uptime:
         return "the next reconcile pass is overdue; the service may be stuck"
     return ""

@@ -71,7 +71,7 @@ def find_all(host: Host, detectors: Sequence[DeviceDetector]) -> dict[str, Found
     """Name of each detector -> its devices. If a detector does not end in time, it has an error and no devices."""
     found: dict[str, FoundDevices] = {}
     running: dict[int, Child] = {}  # file descriptor of the child's pipe -> child, as wait_for_any() requires
-    # A child that is blocked for some seconds is killed. After MAX_BUSY, a child is killed even if it is busy.
+    # Limit for a child that is busy. A child that is blocked is killed after some seconds.
     busy_until = time.monotonic() + MAX_BUSY
     try:
         for detector in detectors:
@@ -168,6 +168,6 @@ def _vendor_and_model(
 
 
 def _text_in(values: Mapping[str, Value], key: str | None) -> str:
-    """The text of a key; "" if there is no such key or text."""
+    """The text of a key; "" if the key has no text. key: None if the detector declares no such key."""
     text = None if key is None else values.get(key)
     return text if isinstance(text, str) else ""

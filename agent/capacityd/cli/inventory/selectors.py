@@ -51,7 +51,7 @@ class DeviceIndex:
 
     def __init__(self, detector: DeviceDetector, devices: Sequence[FoundDevice], *, complete: bool) -> None:
         self.detector = detector
-        self.default_tests = key_matchers(detector, {})
+        self.default_tests = key_matchers(detector, {})  # {}: the detector's defaults and no other tests
         self._complete = complete
         self._devices = devices
         # Result of _index_key() -> the devices that match.
@@ -113,7 +113,7 @@ def unique_selector(index: DeviceIndex, device: FoundDevice) -> TomlSelector:
         if toml not in (None, ""):  # a missing value does not identify the device
             table[key] = toml
     selector = index.select(table | non_default)
-    if selector.count is None or selector.count == 1:
+    if selector.count is None or selector.count == 1:  # None: it is unknown whether others match
         return selector
     keys = " and ".join(detector.identifying_keys)
     return TomlSelector("", reason=f"{selector.count} devices have the same {keys}")

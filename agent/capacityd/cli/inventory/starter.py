@@ -51,27 +51,30 @@ def starter_configuration(hostname: str, listings: Iterable[DeviceListing]) -> s
         elif not listing.entries:
             parts.append("# this machine has none\n")
         suggested: dict[str, DeviceEntry] = {}  # the TOML of each suggested kind -> one entry of the kind
-        left_out: dict[str, list[str]] = {}  # reason -> names of the devices that are not suggested
+        left_out: dict[str, list[str]] = {}  # remark -> names of the devices that are not suggested
         for entry in listing.entries:
-            if reason := _why_left_out(listing.detector, entry):
-                left_out.setdefault(reason, []).append(entry.device.name)
+            if remark := _left_out_remark(listing.detector, entry):
+                left_out.setdefault(remark, []).append(entry.device.name)
             else:
-                suggested.setdefault(entry.kind_selector.toml, entry)
-        for reason, names in left_out.items():
-            parts.append(f"# left out because {reason}: {listed(names, most=_MAX_NAMES)}\n")
-        parts += [f"\n{_resource(listing, entry, used_names)}" for entry in suggested.values()]
+                kind = entry.kind_selector.toml  # the same text for all devices of a kind
+                suggested.setdefault(kind, entry)
+        for remark, names in left_out.items():
+            parts.append(f"# {remark}: {listed(names, most=_MAX_NAMES)}\n")
+        for entry in suggested.values():
+            resource = _resource(listing, entry, used_names)  # adds its name to used_names
+            parts.append(f"\n{resource}")
     return "".join(parts)
 
 
-def _why_left_out(detector: DeviceDetector, entry: DeviceEntry) -> str:
-    """Why the device is not suggested; "" if it passes, or may pass, the tests in detector.suggestion_filter."""
+def _left_out_remark(detector: DeviceDetector, entry: DeviceEntry) -> str:
+    """Says that the device is not suggested, and why; "" if it is suggested."""
     result = match_tests(key_matchers(detector, detector.suggestion_filter), entry.device)
-    if result.matches is False:
+    if result.matches is False:  # None (a value is unknown) does not exclude the device
         test, _value = result.mismatches[0]  # match_tests() stops at the first test that fails
-        return f"of {test.key}"
+        return f"left out because of {test.key}"
     if not entry.kind_selector.toml:
         # No test and no default has failed, so the TOML is missing because a value is unknown.
-        return f"a value is unknown ({entry.kind_selector.reason})"
+        return f"left out because a value is unknown ({entry.kind_selector.reason})"
     return ""
 
 
@@ -112,7 +115,7 @@ def _matching_devices(listing: DeviceListing, table: Mapping[str, object]) -> tu
         result = match_tests(tests, entry.device)
         if result.matches:
             counted.append(entry.device)
-        elif result.matches is None and not unknown_because:
+        elif result.matches is None and not unknown_because:  # the first reason is enough
             unknown_because = f"{entry.device.name}: {result.reason}"
     return counted, unknown_because
 

@@ -31,11 +31,11 @@ def print_devices(listing: DeviceListing) -> None:
     """Prints a table, and below it the TOML for each device."""
     detector = listing.detector
     entries = listing.entries
-    print_line(f"{detector.name}: {_count(listing)}  ({detector.about})")
+    print_line(f"{detector.name}: {_count_text(listing)}  ({detector.about})")
     if not entries:
         return
     columns = [key for key in detector.keys if _has_column(detector, key, entries)]
-    has_flags = any(_flags(detector, entry.device) for entry in entries)
+    has_flags = any(_flags_text(detector, entry.device) for entry in entries)
     flag_columns = ["is"] if has_flags else []
     header = [detector.name, *columns, *flag_columns, "name"]
     rows = []
@@ -43,17 +43,17 @@ def print_devices(listing: DeviceListing) -> None:
         device = entry.device
         cells = [_cell(detector.keys[key].kind, device, key) for key in columns]
         if has_flags:
-            cells.append(_flags(detector, device))
+            cells.append(_flags_text(detector, device))
         rows.append((device.name, *cells, device.title))
     print_table(rows, [name.upper() for name in header])
-    for key, reason in _unread(entries).items():
+    for key, reason in _unread_reasons(entries).items():
         print_line(f"?: could not be read: {key}: {reason}")
     print_line()
     _print_selectors(entries)
     print_line()
 
 
-def _count(listing: DeviceListing) -> str:
+def _count_text(listing: DeviceListing) -> str:
     number = len(listing.entries)
     if listing.error:
         return f"at least {number}" if number else "unknown"
@@ -76,7 +76,7 @@ def _has_column(detector: DeviceDetector, key: str, entries: Sequence[DeviceEntr
     return is_unread or len(values) > 1
 
 
-def _flags(detector: DeviceDetector, device: FoundDevice) -> str:
+def _flags_text(detector: DeviceDetector, device: FoundDevice) -> str:
     """The names of the device's true flags, and of its unknown flags with "?"."""
     names = []
     for key, declared in detector.keys.items():
@@ -105,7 +105,7 @@ def _value_text(kind: Kind, value: Value) -> str:
     return str(value)
 
 
-def _unread(entries: Sequence[DeviceEntry]) -> dict[str, str]:
+def _unread_reasons(entries: Sequence[DeviceEntry]) -> dict[str, str]:
     """Each unreadable key -> the first reason."""
     reasons: dict[str, str] = {}
     for entry in entries:

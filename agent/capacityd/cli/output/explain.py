@@ -11,7 +11,7 @@ from capacityd.model.reading import Contribution, Quantity, Reading, Unknown, is
 from capacityd.schema.config import Resource
 
 _MAX_ROWS = 10
-"""If more devices have the same sign, each reason gets a row instead of each device."""
+"""Number of devices with the same sign that get a row each. If there are more, each reason gets a row."""
 _MAX_NAMES = 3
 """Number of devices to list in the row of a reason."""
 _HANGING_ADVICE = "a device or its driver may hang: see dmesg; the service retries"
@@ -20,11 +20,12 @@ _HANGING_CAUSES = (Cause.TIMEOUT, Cause.HANGING)
 
 
 def reason_text(reading: Reading, expected: int | None) -> str:
-    """The reason or the warning of a reading, and whether the quantity is less than expected; "" for none of these."""
+    """A quantity's warning or another reading's reason, with a remark on a quantity below `expect`; "" for none."""
     reason = reading.warning if isinstance(reading, Quantity) else reading.reason
     if not is_below(reading, expected):
         return reason
-    return f"{reason}; less than the expected {expected}" if reason else f"less than the expected {expected}"
+    remark = f"less than the expected {expected}"
+    return f"{reason}; {remark}" if reason else remark
 
 
 def print_explanation(resource: Resource, reading: Reading) -> None:
@@ -32,23 +33,23 @@ def print_explanation(resource: Resource, reading: Reading) -> None:
     reason = reason_text(reading, resource.expect)
     reason_in_brackets = f" ({reason})" if reason else ""
     print_line(f"{resource.name}: {reading_text(reading)}{reason_in_brackets}")
-    print_table(_details(resource, reading), indent=2)
+    print_table(_lines_above_devices(resource, reading), indent=2)
     rows = [
-        *_rows("+", _counted(resource, reading)),
-        *_rows("?", _undetermined(reading)),
+        *_rows("+", _counted_devices(resource, reading)),
+        *_rows("?", _undetermined_devices(reading)),
         *_rows("-", [(rejection.device, rejection.reason) for rejection in reading.rejections]),
     ]
     print_table(rows, indent=2, signs=True)
 
 
-def _details(resource: Resource, reading: Reading) -> Iterator[tuple[str, str]]:
-    """Yields label and text of the lines above the devices."""
+def _lines_above_devices(resource: Resource, reading: Reading) -> Iterator[tuple[str, str]]:
+    """Yields label and text of each line above the devices."""
     for key, hint in hints(resource):  # probable mistakes in the configuration
         text = f"{key}: {hint}" if key else hint
         yield "hint", text
     explanation = reading.explanation
     if explanation is None:
-        # The reason says everything, except what to do about a detector that hangs.
+        # The reason says what is wrong, but not what to do about a detector that hangs.
         if isinstance(reading, Unknown) and reading.cause in _HANGING_CAUSES:
             hanging_advice = _SLOW_PROGRAM_ADVICE if resource.detector == "exec" else _HANGING_ADVICE
             yield "advice", hanging_advice
@@ -57,7 +58,7 @@ def _details(resource: Resource, reading: Reading) -> Iterator[tuple[str, str]]:
         yield "detail", explanation.detail
     for test in explanation.when:
         yield "when", str(test)  # with the machine's value
-    advice = [explanation.advice, *(device.advice for device in explanation.undetermined)]
+    advice = [explanation.advice, *(undetermined.advice for undetermined in explanation.undetermined)]
     for text in dict.fromkeys(advice):  # without duplicates
         if text:
             yield "advice", text
@@ -65,44 +66,45 @@ def _details(resource: Resource, reading: Reading) -> Iterator[tuple[str, str]]:
         yield "hint", text
 
 
-def _counted(resource: Resource, reading: Reading) -> list[tuple[str, str]]:
-    """Name of each device that counts, and how much it counts. If the resource is unknown: the devices that match."""
+def _counted_devices(resource: Resource, reading: Reading) -> list[tuple[str, str]]:
+    """Pairs of a device that counts and its amount. If the resource is unknown: the devices that match."""
     contributions: Sequence[Contribution] = ()
     if isinstance(reading, Quantity):
         contributions = reading.contributions
     elif reading.explanation is not None:
         contributions = reading.explanation.counted
-    counted = []
+    pairs = []
     for contribution in contributions:
         amount = f"{contribution.amount} {resource.unit}" if resource.unit else str(contribution.amount)
         parts = (amount, contribution.note, contribution.detail)
-        counted.append((contribution.device, "  ".join(part for part in parts if part)))
-    return counted
+        pairs.append((contribution.device, "  ".join(part for part in parts if part)))
+    return pairs
 
 
-def _undetermined(reading: Reading) -> list[tuple[str, str]]:
-    """Name of each device that may or may not count, and why this is not known."""
+def _undetermined_devices(reading: Reading) -> list[tuple[str, str]]:
+    """Pairs of a device that may count and the reason why this is unknown."""
     if reading.explanation is None:
         return []
-    undetermined = []
-    for device in reading.explanation.undetermined:
-        reason = f"{device.reason}; {device.detail}" if device.detail else device.reason
-        undetermined.append((device.device, reason))
-    return undetermined
+    pairs = []
+    for undetermined in reading.explanation.undetermined:
+        detail = f"; {undetermined.detail}" if undetermined.detail else ""
+        pairs.append((undetermined.device, f"{undetermined.reason}{detail}"))
+    return pairs
 
 
-def _rows(sign: str, devices: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
-    """Yields a row for each device or, if there are many devices, for each reason. devices: pairs of name and reason.
+def _rows(leading_sign: str, devices: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
+    """Yields a row for each device or, if there are many devices, for each reason.
 
-    sign: "+" for devices that count, "?" for devices that may count, "-" for devices that do not count.
+    leading_sign: "+" for devices that count, "?" for devices that may count, "-" for devices that do not count.
+    devices: pairs of name and reason. The "reason" of a device that counts is its amount.
     """
     if len(devices) <= _MAX_ROWS:
         for name, reason in devices:
-            yield sign, name, reason
+            yield leading_sign, name, reason
         return
     names_by_reason: dict[str, list[str]] = {}
     for name, reason in devices:
         names_by_reason.setdefault(reason, []).append(name)
     for reason, names in names_by_reason.items():
-        each = " each" if sign == "+" and len(names) > 1 else ""
-        yield sign, listed(names, most=_MAX_NAMES), f"{reason}{each}"
+        each = " each" if leading_sign == "+" and len(names) > 1 else ""
+        yield leading_sign, listed(names, most=_MAX_NAMES), f"{reason}{each}"

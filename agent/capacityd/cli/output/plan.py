@@ -71,7 +71,7 @@ def _counts(plan: Plan, *, applied: bool) -> str:
         "held back": count[Action.HOLD],
         "refused": count[Action.REFUSE],
         "denied": count[Action.DENY],
-        "unknown": len(kept_keys & unknown_keys),
+        "unknown": len(kept_keys & unknown_keys),  # kept, because the reading is unknown
         "unchanged": len(kept_keys - unknown_keys),
     }
     return ", ".join(f"{number} {what}" for what, number in numbers.items() if number) or "no resources"

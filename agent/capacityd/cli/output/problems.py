@@ -18,7 +18,7 @@ _NOT_EXECUTED = 200
 """The lowest of systemd's exit statuses for a program that it could not execute (systemd.exec(5))."""
 _START_ADVICE = "start it: `systemctl {} capacityd`; see why it stopped: `journalctl -u capacityd`"
 """For str.format(), with a command of systemctl, such as start."""
-_SLOW = 30.0
+_SLOW_AFTER = 30.0
 """Seconds after which a worker's activity is a problem."""
 _ACTIVITIES = {
     Activity.CHECK: ("the check of the configuration", "the file system"),
@@ -26,11 +26,11 @@ _ACTIVITIES = {
     Activity.NODE: ("the reconcile pass", "the API server, the kubeconfig's exec plugin, or a user's command"),
 }
 """Activity -> the slow task, and what it waits for."""
-_EXPLAIN = "see `capacityd probe --explain --as-service`"
+_EXPLAIN_ADVICE = "see `capacityd probe --explain --as-service`"
 _ADVICE = {
     ConditionReason.CONFIGURATION_REJECTED: "configure resources and run `systemctl reload capacityd`, or remove what "
     "is kept: `systemctl stop capacityd`, then `capacityd withdraw`",
-    ConditionReason.BELOW_EXPECTED: _EXPLAIN,
+    ConditionReason.BELOW_EXPECTED: _EXPLAIN_ADVICE,
 }
 
 
@@ -43,10 +43,10 @@ def service_problems(service: ServiceStatus, last_pass: PassStatus, now: float) 
     if service.not_watched and service.not_watched not in error:
         advice = "passes read the Node instead: once a minute while something is wrong, else every five minutes"
         yield StatusProblem(f"the Node is not watched: {service.not_watched}", advice)
-    busy_for = now - service.busy_since
-    if service.activity is not None and busy_for >= _SLOW:
+    busy_seconds = now - service.busy_since
+    if service.activity is not None and busy_seconds >= _SLOW_AFTER:
         task, waits_for = _ACTIVITIES[service.activity]
-        slow = f"{task} has been running for {duration_text(busy_for)}: it waits for {waits_for}"
+        slow = f"{task} has been running for {duration_text(busy_seconds)}: it waits for {waits_for}"
         yield StatusProblem(slow, "if it does not end, the service gives up and tries again")
     for source_error in service.event_source_errors:
         yield StatusProblem(source_error, "a reconcile pass looks for changes once a minute")
@@ -76,7 +76,7 @@ def configuration_problems(last_service: ServiceStatus, changed_files: Sequence[
 def node_problems(last_pass: PassStatus) -> Iterator[StatusProblem]:
     """Yields the problems of the Node as a whole."""
     for trouble in last_pass.troubles:
-        if trouble.key is not None:
+        if trouble.key is not None:  # resource_problems() yields it
             continue
         if trouble.reason is ConditionReason.OVERWRITTEN:
             advice = "let each machine use its own Node (node_name, its kubeconfig), and each key have one writer"
@@ -88,14 +88,14 @@ def node_problems(last_pass: PassStatus) -> Iterator[StatusProblem]:
 def resource_problems(last_pass: PassStatus, last_service: ServiceStatus) -> Iterator[StatusProblem]:
     """Yields a problem for each resource that is unknown or has another problem."""
     # configuration_problems() lists the errors of the newest configuration. While the previous configuration is active,
-    # the readings do not belong to the newest.
+    # the readings are those of the previous one.
     errors_are_listed = bool(last_service.configuration_errors) and not last_service.previous_active
     for name, reading in last_pass.readings.items():
         if not isinstance(reading, Unknown):
             continue
         message = f"{name}: unknown: {reading.reason}"
         if reading.cause is not Cause.CONFIGURATION:
-            yield StatusProblem(message, _EXPLAIN)
+            yield StatusProblem(message, _EXPLAIN_ADVICE)
         elif not errors_are_listed:
             yield StatusProblem(message)
     for trouble in last_pass.troubles:
@@ -107,7 +107,7 @@ def _next_attempt(service: ServiceStatus, now: float) -> str:
     """When the next pass runs; "" if unknown."""
     if service.pass_running:
         return "the next attempt runs now"
-    if not service.next_pass:
+    if not service.next_pass:  # 0: unknown
         return ""
     return f"next attempt in {duration_text(service.next_pass - now)} or after an event"
 

@@ -16,7 +16,7 @@ def print_status(report: StatusReport, *, now: float, uptime: float) -> None:
     print_line(_summary(report))
     if report.has_pass:
         print_line(_times(report.last_pass, report.service, now))
-    if report.starts_at_boot is False:
+    if report.starts_at_boot is False:  # None: unknown
         print_line("disabled: it will not start at the next boot; to change that: `systemctl enable capacityd`")
     _print_problems(report)
     if report.has_pass:

@@ -62,14 +62,14 @@ class StatusReport:
     starts_at_boot: bool | None
     """Whether systemd starts the service at boot; None if unknown, or if systemd has not started the service."""
     last_pass: PassStatus
-    """The result of the last pass. Each of its waits lasts at least until the next pass."""
+    """The result of the last reconcile pass. Each of its waits lasts at least until the next pass."""
     resources: tuple[ResourceRow, ...]
     problems: tuple[StatusProblem, ...]
     """What is wrong, most urgent first."""
 
     @property
     def has_pass(self) -> bool:
-        """Whether a pass has completed, so that the report has its results."""
+        """Whether a reconcile pass has completed, so that the report has its results."""
         return bool(self.last_pass.at)
 
     def as_dict(self, *, now: float, uptime: float) -> dict[str, object]:

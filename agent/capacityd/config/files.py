@@ -16,7 +16,7 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from capacityd.config.places import LOCAL_FOLDER, MAIN_FILE, VENDOR_FOLDERS, misplaced
+from capacityd.config.places import LOCAL_FOLDER, MAIN_FILE, VENDOR_FOLDERS, problems_of_misplaced_files
 from capacityd.linux.path_walk import open_regular
 from capacityd.linux.permissions import why_unreadable_to_root
 from capacityd.linux.trust import NotTrusted, Trust, find_trusted, trust_in, trusted_names, user_trust
@@ -70,7 +70,7 @@ def files_of_service(root: str) -> Files:
     files = Files(need_permissions=os.geteuid() == 0, trust=user_trust())
     vendor_files: dict[str, str] = {}  # name -> path
     for folder in VENDOR_FOLDERS:
-        files_in_folder = _add_folder(os.path.join(root, folder), files)
+        files_in_folder = _list_folder(os.path.join(root, folder), files)
         files.masking_paths |= _masking_paths(files_in_folder, vendor_files)
         vendor_files |= files_in_folder
     main_file = os.path.join(root, MAIN_FILE)
@@ -78,9 +78,9 @@ def files_of_service(root: str) -> Files:
     if os.path.lexists(main_file):
         main_files.append(main_file)
         files.folders[os.path.dirname(main_file)] = (os.path.basename(main_file),)
-    local_files = _add_folder(os.path.join(root, LOCAL_FOLDER), files)
+    local_files = _list_folder(os.path.join(root, LOCAL_FOLDER), files)
     files.masking_paths |= _masking_paths(local_files, vendor_files)
-    files.failures |= misplaced(root)
+    files.failures |= problems_of_misplaced_files(root)
     unmasked_names = vendor_files.keys() - local_files.keys()
     files.paths += [vendor_files[name] for name in sorted(unmasked_names)]
     files.paths += main_files
@@ -104,7 +104,7 @@ def files_at(path: str) -> Files:
     elif not os.path.isdir(path):
         files.paths.append(path)
     else:
-        files_in_folder = _add_folder(path, files, may_have_other_files=True)
+        files_in_folder = _list_folder(path, files, may_have_other_files=True)
         files.paths += files_in_folder.values()
         if not files.paths and not files.failures:
             files.failures[path] = "contains no file whose name ends with .toml"
@@ -112,7 +112,7 @@ def files_at(path: str) -> Files:
 
 
 def read(path: str, files: Files) -> str:
-    """The text of one of the files. A link to /dev/null counts as an empty file.
+    """The text of one of the files. A link to /dev/null counts as an empty file, which masks a vendor's file.
 
     Raises ConfigError, with a line if the content is wrong.
     """
@@ -170,8 +170,8 @@ def _not_trusted_message(error: NotTrusted, path: str) -> str:
     return f"{folder}{flaw.problem}, but the configuration names programs that run as root: {flaw.remedy}"
 
 
-def _add_folder(folder: str, files: Files, *, may_have_other_files: bool = False) -> dict[str, str]:
-    """Returns the .toml files of a folder, sorted: name -> path. Adds the folder, skipped files and errors to files.
+def _list_folder(folder: str, files: Files, *, may_have_other_files: bool = False) -> dict[str, str]:
+    """Returns the .toml files of a folder, sorted: name -> path. Notes the folder, skipped files and errors in files.
 
     The caller adds the returned paths to files, in the order of merging. Hidden files are skipped, because editors
     create hidden lock files and swap files.

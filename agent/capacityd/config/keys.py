@@ -30,7 +30,7 @@ _ARCHITECTURE = Mistake(
     lambda text: f'is not an architecture of uname -m; write "{UNAME_MACHINES[text]}"',
 )
 """A name for an architecture that uname -m never prints."""
-_NO_NODE_NAME = Mistake(
+_NOT_A_NODE_NAME = Mistake(
     r"^[^\[]*[^a-z0-9.*?\[-]", lambda _: 'matches no Node name, which has only a-z, 0-9, "-" and "."'
 )
 """A character that no Node name contains, before the first "["."""
@@ -62,9 +62,9 @@ class WhenKey:
     about: str
     """A description for the documentation."""
     text: Text = _ANY_TEXT
-    """The type of each text."""
+    """The type of the text, or of each text in the table."""
     name_problem: Callable[[str], str] | None = None
-    """Takes a name in the table. Returns what is wrong with it, or "". None: the value is a text, not a table."""
+    """Takes a name in the table. Returns what is wrong with it; "" if it is valid. None: the value is a text."""
 
 
 def _unparsed(name: str) -> SettingType:
@@ -156,21 +156,20 @@ def _devicetree_problem(name: str) -> str:
 
 
 NAME_CHECKS = {"attributes": _attribute_problem, "properties": _property_problem}
-"""Key of a table of devices -> the function that returns what is wrong with a name, or "".
-
-The key's value is a table of names and texts."""
+"""Key whose value is a table of names and texts -> the function that returns what is wrong with a name, or ""."""
 
 WHEN_KEYS: dict[str, WhenKey] = {
     "dmi": WhenKey("text of files in /sys/class/dmi/id", name_problem=_dmi_problem),
     "devicetree": WhenKey("text of properties in /proc/device-tree, such as model", name_problem=_devicetree_problem),
     "arch": WhenKey("the architecture as uname -m prints it", Text(rejects=(_ARCHITECTURE,))),
-    "node_name": WhenKey("the Node's name", Text(rejects=(_NO_NODE_NAME,))),
+    "node_name": WhenKey("the Node's name", Text(rejects=(_NOT_A_NODE_NAME,))),
     "path": WhenKey("a file or folder that must exist", Text(rejects=(NOT_ABSOLUTE, NOT_EXACT_PATH))),
 }
 """The keys of a resource's "when". All keys must match. A key with several values matches if one value matches."""
 
 
 def _settings_tables() -> dict[str, dict[str, Setting]]:
+    """The declarations in Settings: name of a table -> key -> setting."""
     tables: dict[str, dict[str, Setting]] = {}
     for declared in fields(Settings):
         for table, setting in declared.metadata.items():  # one item: _setting() declares a key of one table

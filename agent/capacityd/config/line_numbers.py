@@ -46,9 +46,9 @@ def line_of(path: TomlPath, text: str) -> int:
     """
     lines = _first_lines(text)
     for beginning in _beginnings(path):
-        for known_path in (beginning, _list_path(beginning)):  # of an inline list, only the list's line is known
-            if known_path in lines:
-                return lines[known_path]
+        for possible_path in (beginning, _list_path(beginning)):  # a table in an inline list has no known line
+            if possible_path in lines:
+                return lines[possible_path]
     return 0
 
 
@@ -63,7 +63,7 @@ def earlier_line(text: str, line: int) -> int:
         return 0
     earlier_lines = _first_lines("\n".join(rows[:-1]))
     for path in _beginnings(last.path):  # "a.b = 1" also defines "a"
-        if path == last.table:  # an earlier header defines this table
+        if path == last.table:  # the remaining tables may have earlier headers
             break
         # The first [[a]] repeats an earlier [a]. The second [[a]] does not repeat the first [[a]].
         is_first_of_list = path[-1].number == 1

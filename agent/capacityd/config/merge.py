@@ -20,7 +20,7 @@ from capacityd.schema.toml_values import toml_key
 _MEANT_TO_OBSERVE = re.compile(r"\bobs[\w-]*[\"']?\s*=(?!\s*false\b)", re.IGNORECASE)
 """The key `observe`, perhaps misspelt, with a value that is not false, such as: OBSERVE = 1."""
 _DIGEST_LENGTH = 12
-"""Number of hexadecimal digits that distinguish configurations."""
+"""Number of hexadecimal digits of Config.digest."""
 
 
 @dataclass(slots=True)

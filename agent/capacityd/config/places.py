@@ -14,7 +14,7 @@ _WRONG_PLACES = ("etc/capacityd.toml", "etc/capacityd.conf", "etc/capacityd.d", 
 """Paths that a user may expect, because other programs have their configuration at such paths."""
 
 
-def misplaced(root: str) -> dict[str, str]:
+def problems_of_misplaced_files(root: str) -> dict[str, str]:
     """Files and folders that may be meant as configuration: path -> why it is not read. root: the folder used as /."""
     local_folder = os.path.join(root, LOCAL_FOLDER)
     folders = [*(os.path.join(root, folder) for folder in VENDOR_FOLDERS), local_folder]
@@ -23,15 +23,15 @@ def misplaced(root: str) -> dict[str, str]:
     possible_paths = [path for path in wrong_places if os.path.lexists(path)]
     for folder in folders:
         possible_paths += _similar_beside(folder)
-    reasons = {}
+    problems = {}
     for path in possible_paths:
         if path in right_places:
             continue
         if os.path.isdir(path):
-            reasons[path] = f"is not read; move its files to {local_folder}"
+            problems[path] = f"is not read; move its files to {local_folder}"
         else:
-            reasons[path] = f"is not read; move it to {local_folder}/NAME.toml"
-    return reasons
+            problems[path] = f"is not read; move it to {local_folder}/NAME.toml"
+    return problems
 
 
 def _similar_beside(folder: str) -> list[str]:
@@ -39,11 +39,11 @@ def _similar_beside(folder: str) -> list[str]:
     parent = os.path.dirname(folder)
     try:
         names = sorted(os.listdir(parent))
-    except OSError:  # it is reported when the folder itself is read; a missing parent contains nothing
+    except OSError:  # reading the folder later reports the error; a missing parent contains nothing
         return []
-    return [os.path.join(parent, name) for name in names if _is_like_configuration(name)]
+    return [os.path.join(parent, name) for name in names if _looks_like_configuration(name)]
 
 
-def _is_like_configuration(name: str) -> bool:
+def _looks_like_configuration(name: str) -> bool:
     is_hidden = name.startswith(".")
     return not is_hidden and name.lower().endswith((".toml", ".d", "capacityd.conf"))

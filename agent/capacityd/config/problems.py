@@ -85,7 +85,7 @@ class TomlTable:
         return _header(self.path)
 
     def below(self, key: str) -> TomlTable:
-        """The table below a key."""
+        """The table below a key. It shares this table's list of problems."""
         return replace(self, content=self.content[key], path=(*self.path, Step(key)))
 
     def table_below(self, key: str, example: str) -> TomlTable | None:
@@ -180,7 +180,7 @@ class Loaded:
     files: tuple[str, ...]
     """The paths of the files that were read, in the order of merging."""
     origins: Mapping[str, Mapping[str, TomlTable]]
-    """For each valid setting and resource: table -> key -> the table in a file that contains the key."""
+    """Top-level table -> key of each valid setting or resource -> the file's table that contains the key."""
     folders: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
     """Path of each searched folder -> the names of its files that are read; None if there is no such folder."""
     skipped: tuple[str, ...] = ()
@@ -196,8 +196,8 @@ class Loaded:
 def _header(path: TomlPath) -> str:
     steps = []
     for name, number in path:
-        in_list = f" #{number}" if number else ""
-        steps.append(f"{toml_key(name)}{in_list}")
+        list_number = f" #{number}" if number else ""
+        steps.append(f"{toml_key(name)}{list_number}")
     return ".".join(steps)
 
 

@@ -49,7 +49,7 @@ def resource_of(name: str, resources: TomlTable) -> Resource | None:
     if len(detectors) == 1:
         fields |= _detector_fields(table, detectors[0])
     else:
-        _report_detectors(table, detectors)
+        _report_detector_count(table, detectors)
     if "when" in table.content:
         fields["when"] = when_tests(table)
     for key in table.content:
@@ -61,7 +61,7 @@ def resource_of(name: str, resources: TomlTable) -> Resource | None:
         table.report("label", why)
     if table.problems:
         return None
-    detector = detectors[0]  # the only detector, because _report_detectors() has reported any other number
+    detector = detectors[0]  # the only detector, because _report_detector_count() has reported any other number
     resource = Resource(name=name, detector=detector.name, source=table.file, **fields)
     _check_countable(resource, detector, table)
     return None if table.problems else resource
@@ -96,7 +96,7 @@ def _check_keys(table: TomlTable, detectors: Sequence[Detector]) -> None:
             table.report_unknown(key, [*detector_names(), *RESOURCE_KEYS])
 
 
-def _report_detectors(table: TomlTable, detectors: Sequence[Detector]) -> None:
+def _report_detector_count(table: TomlTable, detectors: Sequence[Detector]) -> None:
     """Reports that a resource has no detector, or more than one."""
     if detectors:
         names = " and ".join(detector.name for detector in detectors)
@@ -133,7 +133,7 @@ def _detector_fields(table: TomlTable, detector: Detector) -> dict[str, object]:
 def _measure_type(table: TomlTable, detector: DeviceDetector) -> Amount | None:
     """The type of the resource's measure: one of the detector's keys, or an attribute or property.
 
-    Reports an invalid measure, and returns None.
+    For an invalid measure, reports a problem and returns None.
     """
     measure = table.content["measure"]
     if not isinstance(measure, str):
@@ -156,10 +156,10 @@ def _measure_type(table: TomlTable, detector: DeviceDetector) -> Amount | None:
 
 
 def _unit(table: TomlTable, measure_type: Amount) -> str | None:
-    """The unit of the quantity; None for a plain number. Reports a missing or invalid unit, and returns None."""
+    """The unit of the quantity; None for a plain number. For a missing or invalid unit, reports it and returns None."""
     measure = table.content["measure"]
     units = UNITS[measure_type.dimension]
-    if not units:
+    if not units:  # the measure is a plain number
         if "unit" in table.content:
             table.report("unit", f"{measure} is a plain number without a unit; leave it out")
         return None

@@ -25,10 +25,10 @@ def changed_files(path: str | None, stamps: Mapping[str, str] | None) -> tuple[s
 
     Empty if stamps is None, or if a folder can't be read now.
     """
-    present = stamps_of(path)
-    if stamps is None or present is None:
+    current = stamps_of(path)
+    if stamps is None or current is None:
         return ()
-    return tuple(sorted(file for file in {*stamps, *present} if stamps.get(file) != present.get(file)))
+    return tuple(sorted(file for file in {*stamps, *current} if stamps.get(file) != current.get(file)))
 
 
 def _stamp(path: str) -> str:

@@ -64,7 +64,7 @@ def when_tests(resource: TomlTable) -> tuple[KeyMatcher, ...]:
         elif when_key.name_problem:
             tests += _tests_by_name(when, key, when_key.name_problem)
         else:
-            tests += _test(when, key, when_key.text)
+            tests += _parse_tests(when, key, when_key.text)
     return tuple(tests)
 
 
@@ -81,7 +81,7 @@ def _device_table(table: TomlTable, detector: DeviceDetector) -> Table:
         if key in NAME_CHECKS:
             tests += _tests_by_name(table, key, NAME_CHECKS[key])
         elif key in detector.keys:
-            tests += _test(table, key, detector.keys[key].kind)
+            tests += _parse_tests(table, key, detector.keys[key].kind)
         else:
             table.report_unknown(key, [*detector.keys, *NAME_CHECKS])
     return Table(tests=tuple(tests))
@@ -119,11 +119,11 @@ def _tests_by_name(table: TomlTable, key: str, name_problem: Callable[[str], str
         if problem:
             name_table.report(name, name_table.where_it_belongs(name) or problem)
         else:
-            tests += _test(name_table, name, Text(), prefix=f"{key}.")
+            tests += _parse_tests(name_table, name, Text(), prefix=f"{key}.")
     return tests
 
 
-def _test(table: TomlTable, key: str, kind: Kind, *, prefix: str = "") -> list[KeyMatcher]:
+def _parse_tests(table: TomlTable, key: str, kind: Kind, *, prefix: str = "") -> list[KeyMatcher]:
     """Parses a key's value into a list with one test. If the value is invalid, the list is empty.
 
     prefix: what precedes the key in KeyMatcher.key, such as "attributes.".

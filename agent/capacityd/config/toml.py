@@ -45,7 +45,7 @@ def parse_toml(text: str) -> dict[str, Any]:
         # Raises the errors below for a document that later steps could not print.
         json.dumps(document, default=str)
     except RecursionError as e:
-        # Each of these characters may begin a table or a list. The row with most such characters is probably wrong.
+        # Each of these characters may begin a table or a list. The row with the most such characters is probably wrong.
         rows = text.split("\n")
         deepest_row = max(rows, key=lambda row: row.count("[") + row.count("{") + row.count("."))
         line = rows.index(deepest_row) + 1
@@ -73,7 +73,7 @@ def _syntax_error(message: str, text: str) -> ConfigError:
         before_in_line = row[: column - 1]
         after = row[column - 1 :]
         before = "\n".join([*rows[: line - 1], before_in_line])
-    else:
+    else:  # the message ends with "at end of document"
         place = "end of the file"
         unclosed = _unclosed_position(text)
         last_line = len(text.rstrip("\n").split("\n"))

@@ -12,7 +12,7 @@ from capacityd.schema.toml_values import parse_texts
 
 
 def parsed_networks(texts: object) -> tuple[IPNetwork, ...]:
-    """The networks of a setting of type NETWORKS or ADDRESS_RANGES. texts: the parsed value; None for no networks."""
+    """The networks of a setting of type NETWORKS or ADDRESS_RANGES. texts: the parsed value, or None."""
     if texts is None:
         return ()
     return tuple(ipaddress.ip_network(text) for text in cast("tuple[str, ...]", texts))

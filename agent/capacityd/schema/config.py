@@ -22,7 +22,7 @@ from capacityd.schema.units import FACTORS
 
 _NO_RESERVE = Reserve()
 REDUCTIONS: Mapping[str, Callable[[Sequence[int]], int]] = {"sum": sum, "min": min, "max": max}
-"""Value of the setting reduce -> the function that combines the devices' shares. A share is measure x slots."""
+"""Value of the setting reduce -> the function that combines the devices' shares. A share is measure times slots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,8 @@ class Resource:
     adopt: bool = False  # whether to take over the Node's key from another writer
     label: bool = False  # whether to publish the quantity also as a label
     expect: int | None = None
-    """The expected quantity. If the machine has less, or the resource is absent, the Node condition is False."""
+    """The expected quantity. If the machine has less, or the resource is absent, the Node's condition CapacityPublished
+    is False. None: no quantity is expected."""
     source: str = ""
     """The path of the file that configures the resource."""
 
@@ -111,7 +112,7 @@ def _tests_of_key(key: str, tables: Sequence[Table]) -> list[KeyMatcher]:
 def _setting(table: str, type_: SettingType, about: str, default: object = None) -> Any:
     """Declares a field of Settings as a key of a TOML table. default: a TOML value, or None for no default.
 
-    config/keys.py reads the declarations from the fields' metadata.
+    config/keys.py reads the table's name and the Setting from the field's metadata.
     """
     value = None if default is None else type_.parse(default)
     return field(default=value, metadata={table: Setting(type_, about=about, default=default)})
@@ -172,8 +173,8 @@ class Config:
     broken: Mapping[str, str] = field(default_factory=dict)
     """Name of each resource with an error -> the error. The reading of such a resource is unknown."""
     complete: bool = True
-    """Whether all resources are known. If false, nothing is removed from the Node: what would be removed may be
-    configured in a part of the files that could not be parsed."""
+    """Whether all resources are known. If false, nothing is removed from the Node, because a key of the Node may belong
+    to an unknown resource."""
     digest: str = ""
     """A short hash of the effective configuration. Machines with the same files have the same hash."""
 

@@ -32,8 +32,8 @@ class Device:
     detector_data: object = field(default=None, compare=False, repr=False)
     """Data from find() for the functions that read the device's keys. Each detector has its own type of data."""
     uncertain_because: str = field(default="", compare=False)
-    """Why `path` may be another path to a device that was already found, so that it is unknown whether this device
-    counts; "" if this is certainly a separate device."""
+    """Why find() may have yielded the same device before, with another path. It is then unknown whether this device
+    counts. "": this is certainly a separate device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class DeviceKey:
 
 
 def cached_key(name: str, kind: Kind, about: str) -> DeviceKey:
-    """The key of this name, whose value find() has already read."""
+    """A key whose value find() has already stored in Device.cached_values under this name."""
     return DeviceKey(kind, lambda _, device: device.cached_values[name], about)
 
 
@@ -66,7 +66,7 @@ def read_driver(host: Host, device: Device) -> Value:
 def is_system(_: Host, device: Device) -> Value:
     """Reads whether the operating system depends on the device; None if the device has no such value.
 
-    Only for devices whose names in SystemDevices are those of their folders in /sys.
+    Only for devices that SystemDevices lists by the names of their folders in /sys.
     """
     if device.read_system_devices is None:
         return None
@@ -99,17 +99,17 @@ class DeviceDetector:
     for all detectors (host/recording/contents.py). Reading these files does not block, access hardware or change
     anything."""
     udev_subsystems: tuple[str, ...] = ()
-    """The subsystems whose udev events start a pass."""
+    """The subsystems whose udev events start a reconcile pass."""
     kernel_events: frozenset[KernelEvents] = frozenset()
-    """Events of the kernel without udev that start a pass."""
+    """Events of the kernel, other than udev's, that start a reconcile pass."""
     system_events: frozenset[KernelEvents] = frozenset()
-    """Further events of the kernel, which start a pass if a resource tests the key `system`."""
+    """Further such events, which start a reconcile pass only if a resource tests the key `system`."""
     find_in_subsystems: Callable[[Host, Collection[str]], Iterable[Device]] | None = None
     """Yields the candidates in these subsystems, which the key SUBSYSTEM names. Only events of these subsystems start a
-    pass. None: the detector always enumerates all devices, and has no such key."""
+    reconcile pass. None: the detector always enumerates all devices, and has no key SUBSYSTEM."""
     hint_if_none: Callable[[Host, Collection[str]], str] = lambda _host, _subsystems: ""
-    """Takes subsystems without a device. Returns the end of a message that says what may be wrong; "" if nothing is
-    known."""
+    """Takes subsystems without a device. Returns the end of a message that says what may be wrong; "" if there is
+    no hint."""
     vendor_name_key: str | None = None
     """The key with the vendor's name, for `devices`. None: only udev's hardware database has a name."""
     model_name_key: str | None = None
@@ -139,7 +139,7 @@ class ValueDetector:
     """Takes the settings of a table. Returns the number without reading the machine, for the check of the
     configuration. None: the number depends on the machine."""
     watched: str | None = None
-    """The setting with the path of a file whose change starts a pass."""
+    """The setting with the path of a file whose change starts a reconcile pass. None: there is no such file."""
 
 
 Detector: TypeAlias = DeviceDetector | ValueDetector

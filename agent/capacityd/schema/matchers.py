@@ -39,7 +39,7 @@ class GlobMatcher:
     pattern: str
     """The text or glob; "" matches only a missing value."""
     ignore_case: bool = False
-    """If true, the pattern must be in lower case."""
+    """Whether the case of a value is ignored. The pattern is then in lower case."""
 
     def matches(self, value: Value) -> bool:
         if is_missing(value):
@@ -49,7 +49,8 @@ class GlobMatcher:
         text = str(value)
         if self.ignore_case:
             text = text.lower()
-        return text == self.pattern or fnmatchcase(text, self.pattern)
+        is_same = text == self.pattern  # also for "a[1]", which as a glob matches only "a1"
+        return is_same or fnmatchcase(text, self.pattern)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +142,7 @@ def parse_network(text: str) -> IPNetwork:
     if isinstance(network, ipaddress.IPv6Network):
         ipv4_address = network.network_address.ipv4_mapped
         if ipv4_address is not None:
-            prefix_length = max(0, network.prefixlen - 96)  # without the 96 bits before the IPv4 address
+            prefix_length = network.prefixlen - 96  # without the 96 bits before the IPv4 address
             return ipaddress.IPv4Network((ipv4_address, prefix_length))
     return network
 
@@ -154,8 +155,8 @@ def check_glob(text: str) -> None:
     """
     if not text.isprintable():
         raise ValueError('contains an unprintable character; write "*" for it')
-    # In a class, such as [|], a sign of a regular expression is a plain character. So each class becomes "]", which is
-    # enough to find "[0-9]+".
+    # In a class, such as [|], a sign of a regular expression is a plain character. So each class is shortened to "]".
+    # "[0-9]+" becomes "]+", which still is a sign of a regular expression.
     with_short_classes = _GLOB_CLASS.sub("]", text)
     if _REGEX.search(with_short_classes):
         raise ValueError(f'"{text}" is a regular expression; write a glob, where "*" is any text, or a list of globs')

@@ -43,7 +43,7 @@ def _path_remedy(text: str) -> str:
     return f'is a path; write the name: "{name}"'
 
 
-def _wwn_of_lsblk(text: str) -> str:
+def _wwn_as_in_lsblk(text: str) -> str:
     """Converts a world-wide name from another format (WWN_IN_OTHER_FORMAT) to the format of lsblk."""
     if text.startswith(("wwn-", "nvme-")):
         return text.removeprefix("wwn-").removeprefix("nvme-")
@@ -102,7 +102,7 @@ NOT_EXACT_PATH = Mistake(r"^$|[*?\[]", lambda _: "must be an exact path, without
 NOT_EXACT_NAME = Mistake(r"^$|[*?\[/]", lambda _: 'must be an exact name, without "/" and the wildcards *, ? and [')
 WWN_IN_OTHER_FORMAT = Mistake(
     "^(wwn-|nvme-(eui|uuid|nvme)[.]|scsi-3|naa[.]|3?([0-9a-fA-F]{16}){1,2}$)",
-    lambda text: f'is not in the format of lsblk; write "{_wwn_of_lsblk(text)}"',
+    lambda text: f'is not in the format of lsblk; write "{_wwn_as_in_lsblk(text)}"',
 )
 """A world-wide name in the format of links in /dev/disk/by-id, the kernel or multipath. multipath writes the type of
 the ID before the name: 3 (NAA)."""

@@ -19,7 +19,7 @@ _DNS_LABEL = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 """A part of a DNS name between dots (RFC 1123)."""
 _DURATION = re.compile(r"([0-9]{1,12})\s*(ms|s|min|m|h|d)")  # such as 5min
 _LINE_KEY = re.compile(r"[^\s=:]|\S.*[^\s=:]")
-"""A text that does not begin or end with white space, and does not end with a separator."""
+"""A name without white space at its ends, and without "=" or ":" at its end."""
 _EXAMPLE_COMMAND = '["/usr/bin/program", "argument"]'
 _PERCENT = re.compile(r"([0-9]{1,3})\s*%")
 _SHELL_SYNTAX = re.compile(
@@ -171,9 +171,9 @@ class Reserve:
     """The quantity of a resource that is held back from publishing."""
 
     units: int = 0
-    """A quantity in the resource's unit."""
+    """A quantity in the resource's unit; 0 if the reserve is a share."""
     percent: int = 0
-    """A share of the total."""
+    """A share of the total; 0 if the reserve is a number of units."""
 
 
 def _parse_reserve(raw: object) -> Reserve:

@@ -1,4 +1,4 @@
-"""Suggests the word or the unit that was probably meant, as the end of a message about an unknown one."""
+"""Suggests the word or the unit that was probably meant, as the end of a message about an unknown word or unit."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def describe_toml_value(raw: object) -> str:
 
 
 def parse_texts(raw: object, kind: str) -> list[str]:
-    """Parses a text or a list of texts. kind: what messages call a text. Raises ValueError."""
+    """Parses a text or a list of texts. kind: what messages call one text, such as "a name". Raises ValueError."""
     texts: list[str] = []
     items = raw if isinstance(raw, list) else [raw]
     if not items:

@@ -115,11 +115,12 @@ class HexId:
             raise ValueError(f'"{text}" must be {valid_length}')
         raise ValueError(f'"{text}" must be {valid_length}; did you mean "{self._with_zeros(pattern)}"?')
 
-    def _with_zeros(self, digits: str) -> str:
-        """The ID that was probably meant: with the zeros at its beginning, which some programs leave out."""
-        length = len(digits)
-        complete_length = length + length % 2 if self.prefix_matches else self.digits  # a class has 2, 4 or 6 digits
-        return digits.zfill(complete_length)
+    def _with_zeros(self, short_id: str) -> str:
+        """The ID that was probably meant: with leading zeros, which some programs leave out."""
+        if not self.prefix_matches:
+            return short_id.zfill(self.digits)
+        next_even_length = len(short_id) + len(short_id) % 2
+        return short_id.zfill(next_even_length)  # a PCI or USB class may have 2, 4 or 6 digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +142,9 @@ class Amount:
         if self.dimension == "number":
             items = [_integer_as_text(item) for item in items]
         texts = parse_texts(items, f'a comparison such as "{_EXAMPLES[self.dimension]}"')
-        return tuple(self._range(text) for text in texts)
+        return tuple(self._range_matcher(text) for text in texts)
 
-    def _range(self, text: str) -> Matcher:
+    def _range_matcher(self, text: str) -> Matcher:
         """The matcher for comparisons separated by commas. Raises ValueError if no number can match all of them."""
         lower_limits = [0]
         upper_limits: list[int] = []

@@ -21,13 +21,13 @@ from capacityd.schema.value_types import Choice, Flag, Network, Text
 def find(host: Host) -> Iterator[Device]:
     """Yields each address once. The device's path is that of the address's first interface.
 
-    Several interfaces may have one address: CNI's plugin ptp gives the gateway's address to the interface of each pod.
-    A link-local address is valid only on its link, so it counts once for each interface.
+    Several interfaces may have the same address: CNI's plugin ptp gives the gateway's address to each pod's
+    interface. A link-local address is valid only on its link, so it counts once for each interface.
     """
     read_system_interfaces = cache(partial(system_interfaces, host))  # reads the routes only once for all addresses
     equal_addresses: defaultdict[tuple[str, str], list[Address]] = defaultdict(list)
     for address in host.addresses():
-        link = address.interface if address.scope == "link" else ""  # "": valid on every link
+        link = address.interface if address.scope == "link" else ""  # "": not limited to one link
         equal_addresses[address.address, link].append(address)
     for addresses in equal_addresses.values():
         first = addresses[0]

@@ -1,8 +1,8 @@
-"""cpu: the machine's processors as one device, with their numbers as measures. Offline processors do not count."""
+"""cpu: the machine's processors as one device with several measures. Offline processors do not count."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
@@ -13,23 +13,24 @@ from capacityd.schema.value_types import Amount
 
 def find(_: Host) -> Iterator[Device]:
     """Yields one device for all processors."""
-    # /sys has no folder for all processors together. "/" replaces it, because udev has no properties of a device "/".
+    # /sys has no folder for all processors together. "/" stands in for one: udev has no properties of a device "/".
     yield Device(path="/", name="cpu")
 
 
-def _measure(key: str, kind: Amount, about: str) -> DeviceKey:
-    """A measure of the processors.
+def _reader_of(measure: str) -> Callable[[Host, Device], Value]:
+    """Returns the function that reads a measure of the processors.
 
-    If the machine does not report the measure, the value is unknown. It is not missing: every processor has it.
+    That function raises HostError if the machine does not report the measure. The value is then unknown, not missing,
+    because every processor has it.
     """
 
     def read(host: Host, _: Device) -> Value:
-        value = host.processors(key)
+        value = host.processors(measure)
         if value is None:
-            raise HostError(f"this machine does not report its {key}")
+            raise HostError(f"this machine does not report its {measure}")
         return value
 
-    return DeviceKey(kind, read, about)
+    return read
 
 
 DETECTOR = DeviceDetector(
@@ -37,16 +38,16 @@ DETECTOR = DeviceDetector(
     about="the machine's processors, all together as one device; offline processors do not count",
     find=find,
     keys={
-        "cores": _measure("cores", Amount("number"), "physical cores, as licences count them"),
-        "threads": _measure(
-            "threads", Amount("number"), "logical processors, several for each core with Hyper-Threading"
+        "cores": DeviceKey(Amount("number"), _reader_of("cores"), "physical cores, as licences count them"),
+        "threads": DeviceKey(
+            Amount("number"), _reader_of("threads"), "logical processors, several for each core with Hyper-Threading"
         ),
-        "sockets": _measure(
-            "sockets", Amount("number"), "sockets with a processor; unknown on some ARM and RISC-V machines"
+        "sockets": DeviceKey(
+            Amount("number"), _reader_of("sockets"), "sockets with a processor; unknown on some ARM and RISC-V machines"
         ),
-        "max_frequency": _measure(
-            "max_frequency",
+        "max_frequency": DeviceKey(
             Amount("frequency"),
+            _reader_of("max_frequency"),
             "the highest frequency of the fastest core, as its driver reports it; most virtual machines report none",
         ),
     },

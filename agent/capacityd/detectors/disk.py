@@ -1,5 +1,5 @@
-"""disk: whole disks. Each disk counts once, even if several paths lead to it. Partitions do not count, and neither do
-devices made of disks (md, dm, loop)."""
+"""disk: whole disks. Each disk counts once, even if several paths lead to it. Partitions and devices made of disks
+(md, dm, loop) do not count."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from capacityd.schema.mistakes import PATH_INSTEAD_OF_NAME, SEVERAL_NAMES, WWN_I
 from capacityd.schema.value_types import Amount, Choice, Flag, Text
 
 _SECTOR_BYTES = 512
-"""The unit of sizes in /sys, regardless of the disk's block size."""
+"""The unit of the sizes of disks in /sys, even if a disk has another block size."""
 _TRANSPORTS = (
     ("/usb", "usb"),
     ("/session", "iscsi"),
@@ -29,8 +29,8 @@ _TRANSPORTS = (
     ("/nvme", "nvme"),
     ("/ndbus", "nvdimm"),
 )
-"""A part of the disk's path in /sys, and the transport that it shows. The first match wins: a SATA disk behind USB has
-the transport "usb"."""
+"""Part of a disk's path in /sys, and the transport that this part shows. The first match wins: a SATA disk behind USB
+has the transport "usb"."""
 _TYPES = {"0": "ssd", "1": "hdd"}
 """Content of the disk's file queue/rotational in /sys -> type."""
 _LOCAL_NVME = ("pcie", "apple-nvme")
@@ -52,7 +52,7 @@ def find(host: Host) -> Iterator[Device]:
 
 
 def _system_disks(host: Host, disks: Iterable[Disk]) -> SystemDevices:
-    """The disks that the operating system depends on by at least one of their paths."""
+    """The disks that the operating system uses through at least one of their paths."""
     system_paths = system_disks(host)
     names = set()
     incomplete_because = system_paths.incomplete_because
@@ -104,8 +104,8 @@ def _type(host: Host, device: Device) -> Value:
 
 
 def _transport(host: Host, device: Device) -> Value:
-    """How the disk is attached, according to its path in /sys; the name of the disk's bus if the path does not show a
-    transport."""
+    """How the disk is attached, according to its path in /sys. If the path shows no transport, the name of the disk's
+    bus."""
     real_path = host.resolve(device.path) or ""  # "": the disk has disappeared
     transports = [transport for part, transport in _TRANSPORTS if part in real_path]
     if not transports:
@@ -113,7 +113,7 @@ def _transport(host: Host, device: Device) -> Value:
     transport = transports[0]
     if transport == "nvme":
         nvme_type = nvme_transport(host, real_path)
-        is_local = nvme_type is None or nvme_type in _LOCAL_NVME  # None: no controller reports its transport
+        is_local = nvme_type is None or nvme_type in _LOCAL_NVME  # None: unknown, because no controller reports it
         return "nvme" if is_local else f"nvme-{nvme_type}"
     if transport == "sata":  # the path of a parallel ATA disk also contains "/ata"
         return "ata" if _is_parallel(host, real_path) else "sata"
@@ -121,7 +121,7 @@ def _transport(host: Host, device: Device) -> Value:
 
 
 def _is_parallel(host: Host, real_path: str) -> bool:
-    """Whether an ATA disk uses parallel ATA (IDE). The driver of its SCSI host decides; lsblk has the same rule.
+    """Whether an ATA disk uses parallel ATA (IDE). The driver of its SCSI host shows it, as in lsblk.
 
     Raises HostError if the link to the SCSI host is dangling.
     """

@@ -24,17 +24,17 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution:
     program_failed = False
     try:
         output = host.run(command, timeout=timeout)
-        program_failed = True  # an error of _number() means that the program failed
-        number = _number(command[0], output)
+        program_failed = True  # an error from here on means that the program failed
+        number = _printed_number(command[0], output)
     except HostError as e:
-        if e.cause is Cause.NOT_TRUSTED:  # the program was not run, so the service's sandbox can't be the reason
+        if e.cause is Cause.NOT_TRUSTED:  # capacityd did not run the program, so the sandbox is not the reason
             raise
-        advice = host.sandbox_advice(command, program_failed=program_failed)  # "" outside of the service's sandbox
+        advice = host.sandbox_advice(command, program_failed=program_failed)  # "" outside the service's sandbox
         raise e.with_message(f"{e}{advice}") from e
     return Contribution(device=printable(" ".join(command)), amount=number, detail=shortened(output.err))
 
 
-def _number(program: str, output: Output) -> int:
+def _printed_number(program: str, output: Output) -> int:
     """The number that the program printed. Raises ProgramFailed."""
     if output.status:
         raise _failure(f"{program} {_how_it_ended(output.status)}", output)

@@ -34,17 +34,17 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution | Absent:
     try:
         content = host.read_file(path, limit=_MAX_BYTES)
     except HostError as e:
-        if e.cause is Cause.NOT_TRUSTED:  # to give advice, sandbox_advice() would follow another user's link
+        if e.cause is Cause.NOT_TRUSTED:  # sandbox_advice() would follow the link of an untrusted user
             raise
         raise e.with_message(f"{e}{host.sandbox_advice([path])}") from e
-    valid_for = None if max_age is None else _valid_for(path, content.age, max_age=max_age)
+    valid_for = None if max_age is None else _seconds_valid(path, content.age, max_age=max_age)
     if _NUL in content.text:  # a power failure may have replaced the end of the file, or the file is in UTF-16
         raise HostError(f"{path} is not a text, because it contains zero bytes")
     if key is None:
         texts = [content.text]
         where = path
     else:
-        texts = _values_of(key, content.lines)
+        texts = _texts_behind(key, content.lines)
         where = f"{path} {key}"
     if not texts:
         return Absent(f"no line of {path} begins with {key}")
@@ -57,15 +57,15 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution | Absent:
     return Contribution(device=where, amount=number, valid_for=valid_for)
 
 
-def _values_of(key: str, lines: Sequence[str]) -> list[str]:
+def _texts_behind(key: str, lines: Sequence[str]) -> list[str]:
     """The text behind the key in each line that begins with the key, such as "key 1", "key = 1" or "key: 1".
 
-    If there is no such line, the texts in lines that only begin with the same word, such as "key two: 1". Such a line
-    may report an error ("key lost at 12:30") or have another format (key{label="x"} 1), so the file must not look like
-    a file without the key.
+    If there is no such line, returns the text behind the key in lines such as "key two: 1". Such a line may report an
+    error ("key lost at 12:30") or have another format (key{label="x"} 1). The caller then reports an error, not that
+    the file lacks the key.
     """
     unambiguous = r"(?:\s*[=:]\s*|\s+(?=[^=:]*$))"  # "=", ":", or spaces in a line without "=" and ":"
-    end_of_word = r"(?![\w.-])\s*"
+    end_of_word = r"(?![\w.-])\s*"  # the key is not the beginning of a longer word
     for separator in (unambiguous, end_of_word):
         pair = re.compile(rf"\s*{re.escape(key)}{separator}(.*)")
         matches = [pair.fullmatch(line) for line in lines]
@@ -75,7 +75,7 @@ def _values_of(key: str, lines: Sequence[str]) -> list[str]:
     return []
 
 
-def _valid_for(path: str, age: float, *, max_age: float) -> float:
+def _seconds_valid(path: str, age: float, *, max_age: float) -> float:
     """Seconds until the file is too old. Raises HostError if the file is too old now, or is dated in the future.
 
     age: the file's age in seconds; negative if the file is dated in the future.

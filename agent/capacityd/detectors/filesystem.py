@@ -31,7 +31,7 @@ _PSEUDO_FOLDERS = ("/proc", "/sys")
 """Folders in which only interfaces of the kernel are mounted."""
 _KINDS_WITHOUT_DISK: Mapping[str, str] = {"loop": "image", "ram": "memory", "zram": "memory"}
 """Block devices in a file or in memory: name without the number -> kind of a file system on the device. The bytes of
-such a file system already count elsewhere: in the file's file system, or as memory."""
+such a file system already count as part of the file's file system, or as memory."""
 
 
 def find(host: Host) -> Iterator[Device]:
@@ -39,7 +39,7 @@ def find(host: Host) -> Iterator[Device]:
 
     Also yields each file system that an automount will mount at the first access. Some of its values are unknown.
     """
-    read_system_filesystems = cache(partial(system_filesystems, host))  # only once for all file systems
+    read_system_filesystems = cache(partial(system_filesystems, host))  # lists them only once for all file systems
     for filesystem in filesystems(host):
         if filesystem.mount.is_trigger:  # an automount: the file system itself is not mounted yet
             for point in filesystem.points:
@@ -73,19 +73,20 @@ def _mounted(host: Host, filesystem: Filesystem, read_system_filesystems: Callab
 
 
 def _kind_by_devices(host: Host, source: str, block_device: str | None) -> str:
-    """The kind, by the block devices below: "image" or "memory" if all are of this kind (loop0 below LUKS), or "local".
+    """The kind of a file system on block devices: "image" or "memory" if all devices at the bottom are of this kind,
+    such as loop0 below LUKS; otherwise "local".
 
-    block_device: the path in /sys of its block device. None for btrfs and bcachefs, whose source names a device.
+    block_device: its path in /sys; None for btrfs and bcachefs, whose source names a device.
     """
     if block_device is None and not source.startswith("/dev/"):
         return "local"  # ZFS, or a flash chip
-    first_device, _, _ = source.partition(":")  # the source of bcachefs may be all of its devices
+    first_device, _, _ = source.partition(":")  # bcachefs may list all its devices there
     kinds = set()
     try:
         for device in bottom_devices(host, block_device or block_device_path(host, first_device)):
             name = os.path.basename(device).rstrip("0123456789")
             kinds.add(_KINDS_WITHOUT_DISK.get(name, "local"))
-    except HostError:
+    except HostError:  # the devices are unknown
         return "local"
     return kinds.pop() if len(kinds) == 1 else "local"
 
@@ -122,7 +123,7 @@ def _known_key(name: str, kind: Kind, about: str) -> DeviceKey:
 
 
 def _system(_: Host, device: Device) -> Value:
-    """Whether the machine needs the file system, or a folder of it that a bind mount shows elsewhere."""
+    """Whether the machine needs the file system, or one of its folders that is also mounted elsewhere (bind mount)."""
     if device.read_system_devices is None:  # not mounted yet
         return device.cached_values["system"]
     filesystem = cast(Filesystem, device.detector_data)
@@ -151,7 +152,7 @@ def _size(host: Host, device: Device) -> Value:
             return size
         if device.cached_values["kind"] == "pseudo":
             return None
-        # This error is about the file system itself, so it replaces that of an earlier, unreadable mount point.
+        # This error concerns the file system itself, so it replaces the error of an earlier, unreadable mount point.
         error = HostError(f"the file system on {point} reports no size")
     raise error or HostError("the file system is not mounted anywhere")
 

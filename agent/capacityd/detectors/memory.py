@@ -12,7 +12,7 @@ from capacityd.schema.value_types import Amount
 
 
 def find(host: Host) -> Iterator[Device]:
-    """Yields one device with both measures."""
+    """Yields one device for the memory and the swap."""
     # Memory has no folder in /sys. "/" stands in for one: udev has no properties of a device "/".
     yield Device(path="/", name="memory", cached_values=asdict(host.memory()))
 

@@ -56,7 +56,7 @@ def _kind(host: Host, device: Device) -> Value:
             raise AmbiguousValue(e, possible=_KINDS_WITHOUT_HARDWARE) from e  # a software interface has one of these
     else:
         kind = software_kind(host, device.path) or hardware_kind(host, device.path, hardware)
-    has_disappeared = host.resolve(device.path) is None  # without files, it looks like a virtual one
+    has_disappeared = host.resolve(device.path) is None  # it has no files then, so the kind above is wrong
     return None if has_disappeared else kind
 
 
@@ -69,33 +69,33 @@ def _bus(host: Host, device: Device) -> Value:
 
 
 def _vendor(host: Host, device: Device) -> Value:
-    vendor, _ = _ids(host, device)
+    vendor, _ = _vendor_and_product(host, device)
     return vendor
 
 
 def _product(host: Host, device: Device) -> Value:
-    _, product = _ids(host, device)
+    _, product = _vendor_and_product(host, device)
     return product
 
 
-def _ids(host: Host, device: Device) -> tuple[str, str]:
+def _vendor_and_product(host: Host, device: Device) -> tuple[str, str]:
     """The vendor id and the product id of the nearest USB or PCI device; both are "" if there is none."""
     hardware = _hardware(host, device)
     return hardware_ids(host, hardware) if hardware else ("", "")
 
 
-def _link(host: Host, path: str) -> str | None:
+def _link_state(host: Host, path: str) -> str | None:
     """The state of an interface's link: up if it can carry packets now, else down. None if the interface has
     disappeared."""
     state = host.text(f"{path}/operstate")
     if state == "unknown":  # some drivers do not set operstate
-        return _link_by_carrier(host, path)
+        return _link_state_by_carrier(host, path)
     if state is None:
         return None
     return "up" if state == "up" else "down"
 
 
-def _link_by_carrier(host: Host, path: str) -> str | None:
+def _link_state_by_carrier(host: Host, path: str) -> str | None:
     """The state of the link according to its carrier. None if the interface has disappeared."""
     try:
         carrier = host.text(f"{path}/carrier")
@@ -110,16 +110,16 @@ def _link_by_carrier(host: Host, path: str) -> str | None:
 
 def _speed(host: Host, device: Device) -> Value:
     """The negotiated speed in bit/s. Raises HostError if the link is down or the driver does not report the speed."""
-    if _link(host, device.path) == "down":
+    if _link_state(host, device.path) == "down":
         raise HostError("its link is down, so it has no speed")
-    speed = _running_speed(host, device.path)
+    speed = _current_speed(host, device.path)
     if speed is None:
         raise HostError("its driver does not report its speed")
     return speed
 
 
-def _running_speed(host: Host, path: str) -> int | None:
-    """The speed in bit/s that an interface's driver reports; None if it reports none. Raises HostError."""
+def _current_speed(host: Host, path: str) -> int | None:
+    """The present speed of an interface's link in bit/s; None if the driver does not report it. Raises HostError."""
     text = read_optional_attr(host, f"{path}/speed")
     if not text or text.startswith("-"):  # -1 means unknown (prometheus/node_exporter#1967)
         return None
@@ -131,7 +131,7 @@ def _running_speed(host: Host, path: str) -> int | None:
 def _max_speed(host: Host, device: Device) -> Value:
     """The speed in bit/s of the interface's best supported link mode, even if the link partner is slower.
 
-    Some drivers support only the modes of the plugged module (phylink, ixgbe). For a bond, the speed that its members
+    Some drivers support only the modes of the plugged module (phylink, ixgbe). The speed of a bond is what its members
     can carry together in its mode. Raises HostError if the speed is unknown.
     """
     name = os.path.basename(device.path)
@@ -165,19 +165,19 @@ def _best_speed(host: Host, name: str) -> int:
     """The speed in bit/s of an interface's fastest link mode. Raises HostError if the driver reports no modes.
 
     Some drivers, such as enic and vmxnet3, do not report all modes. If the link is now faster than all reported modes,
-    its speed is returned.
+    returns the link's speed.
     """
     speeds = speeds_of(host.link_modes(name))
     if not speeds:
         raise HostError(f"the driver of {name} reports no link modes")
-    best_mode = max(speeds)
+    mode_speed = max(speeds)
     path = f"{_INTERFACES}/{name}"
-    if _link(host, path) != "up":
-        return best_mode
-    running = _running_speed(host, path)
-    if running is None:
-        return best_mode
-    return max(best_mode, running)
+    if _link_state(host, path) != "up":
+        return mode_speed
+    current_speed = _current_speed(host, path)
+    if current_speed is None:
+        return mode_speed
+    return max(mode_speed, current_speed)
 
 
 DETECTOR = DeviceDetector(
@@ -199,7 +199,7 @@ DETECTOR = DeviceDetector(
         ),
         "link": DeviceKey(
             Choice(("up", "down")),
-            lambda host, device: _link(host, device.path),
+            lambda host, device: _link_state(host, device.path),
             "whether the link is up now, so the quantity may change at any time",
         ),
         "system": DeviceKey(

@@ -14,18 +14,18 @@ _DEVICES = "/sys/bus/pci/devices"
 
 
 def find(host: Host) -> Iterator[Device]:
-    """Yields every function, with its address as the name."""
+    """Yields every PCI function. The device's name is its address."""
     for name in host.listdir(_DEVICES):
         yield Device(path=f"{_DEVICES}/{name}", name=name)
 
 
-def _id(attribute: str, about: str) -> DeviceKey:
-    """The key of an id of four hexadecimal digits."""
+def _id_key(attribute: str, about: str) -> DeviceKey:
+    """A key whose value is an id of four hexadecimal digits. attribute: the name of the file with the id in /sys."""
     return DeviceKey(HexId(digits=4), _id_reader(attribute), about)
 
 
 def _id_reader(attribute: str) -> Callable[[Host, Device], Value]:
-    """Returns the function that reads an id, such as 0x10de, without the 0x."""
+    """Returns a Python function that reads an id without its 0x: 10de if the file contains 0x10de."""
 
     def read(host: Host, device: Device) -> Value:
         text = host.text(f"{device.path}/{attribute}")
@@ -35,16 +35,20 @@ def _id_reader(attribute: str) -> Callable[[Host, Device], Value]:
 
 
 def _is_virtual(host: Host, device: Device) -> Value:
-    """Whether the function is virtual: it has a link to its physical function.
+    """Whether the PCI function is a virtual one, which has a link to its physical function.
 
     In a virtual machine, a virtual function has no such link, so it looks physical.
     """
     return resolve_link(host, f"{device.path}/physfn") is not None
 
 
-def _vf_number(attribute: str, about: str) -> DeviceKey:
-    """The key of sriov_totalvfs (supported) or sriov_numvfs (configured). A PCI function without SR-IOV has 0."""
-    return DeviceKey(Amount("number"), lambda host, device: read_int(host, f"{device.path}/{attribute}") or 0, about)
+def _vf_number_key(attribute: str, about: str) -> DeviceKey:
+    """A key whose value is a number of virtual functions. A PCI function without SR-IOV lacks the file, so it has 0."""
+
+    def read(host: Host, device: Device) -> Value:
+        return read_int(host, f"{device.path}/{attribute}") or 0
+
+    return DeviceKey(Amount("number"), read, about)
 
 
 DETECTOR = DeviceDetector(
@@ -52,10 +56,10 @@ DETECTOR = DeviceDetector(
     about="PCI functions; virtual functions (SR-IOV) count only with vf = true",
     find=find,
     keys={
-        "vendor": _id("vendor", "vendor id, four hexadecimal digits"),
-        "device": _id("device", "device id, four hexadecimal digits"),
-        "subsystem_vendor": _id("subsystem_vendor", "vendor id of the card's manufacturer"),
-        "subsystem_device": _id("subsystem_device", "device id of the card, given by its manufacturer"),
+        "vendor": _id_key("vendor", "vendor id, four hexadecimal digits"),
+        "device": _id_key("device", "device id, four hexadecimal digits"),
+        "subsystem_vendor": _id_key("subsystem_vendor", "vendor id of the card's manufacturer"),
+        "subsystem_device": _id_key("subsystem_device", "device id of the card, given by its manufacturer"),
         "class": DeviceKey(
             HexId(digits=6, prefix_matches=True),
             _id_reader("class"),
@@ -68,8 +72,8 @@ DETECTOR = DeviceDetector(
             "the address, such as 0000:3b:00.0; may change if a device is added",
         ),
         "vf": DeviceKey(Flag(), _is_virtual, "whether the function is a virtual function"),
-        "sriov_totalvfs": _vf_number("sriov_totalvfs", "number of supported virtual functions, 0 without SR-IOV"),
-        "sriov_numvfs": _vf_number("sriov_numvfs", "number of configured virtual functions"),
+        "sriov_totalvfs": _vf_number_key("sriov_totalvfs", "number of supported virtual functions, 0 without SR-IOV"),
+        "sriov_numvfs": _vf_number_key("sriov_numvfs", "number of configured virtual functions"),
     },
     identifying_keys=("vendor", "device", "address"),
     model_keys=("vendor", "device"),

@@ -18,26 +18,26 @@ def read(_: Host, settings: Mapping[str, object]) -> Contribution:
     """The number of addresses for pods, and a note with the number of excepted addresses."""
     networks = parsed_networks(settings["cidr"])
     remaining = number(settings)
-    excepted_number = _count(_usable_in_all(networks)) - remaining
-    note = f"{excepted_number} excepted" if excepted_number else ""
+    excepted_count = _count_addresses(_usable_parts_of_all(networks)) - remaining
+    note = f"{excepted_count} excepted" if excepted_count else ""
     return Contribution(device=", ".join(map(str, networks)), amount=remaining, note=note)
 
 
 def number(settings: Mapping[str, object]) -> int:
     """The number of usable addresses in all networks, without excepted addresses. Each address counts once."""
-    usable = _usable_in_all(parsed_networks(settings["cidr"]))
+    usable = _usable_parts_of_all(parsed_networks(settings["cidr"]))
     excepted = parsed_networks(settings["except"])
-    # An excepted address that is in no network is in both counts, so it changes nothing.
-    return _count([*usable, *excepted]) - _count(excepted)
+    # Both counts contain the excepted addresses that are in no network, so these change nothing.
+    return _count_addresses([*usable, *excepted]) - _count_addresses(excepted)
 
 
-def _usable_in_all(networks: Iterable[IPNetwork]) -> list[IPNetwork]:
-    """Networks that contain exactly the usable addresses of these networks. They may overlap."""
-    return [part for network in networks for part in _usable(network)]
+def _usable_parts_of_all(networks: Iterable[IPNetwork]) -> list[IPNetwork]:
+    """The usable addresses of these networks, as networks that may overlap."""
+    return [part for network in networks for part in _usable_parts(network)]
 
 
-def _usable(network: IPNetwork) -> Iterable[IPNetwork]:
-    """Networks that contain exactly the usable addresses of this network.
+def _usable_parts(network: IPNetwork) -> Iterable[IPNetwork]:
+    """The usable addresses of one network, as networks.
 
     Not usable are the first address (the network address or, for IPv6, the subnet-router anycast address) and, for
     IPv4, the last one (the broadcast address). In a network of one or two addresses, all are usable (RFC 3021, RFC
@@ -50,7 +50,7 @@ def _usable(network: IPNetwork) -> Iterable[IPNetwork]:
     return ipaddress.summarize_address_range(network.network_address + 1, last)
 
 
-def _count(networks: Sequence[IPNetwork]) -> int:
+def _count_addresses(networks: Sequence[IPNetwork]) -> int:
     """The number of distinct addresses in the networks."""
     # collapse_addresses() takes only networks of one version.
     ipv4 = ipaddress.collapse_addresses(network for network in networks if isinstance(network, ipaddress.IPv4Network))

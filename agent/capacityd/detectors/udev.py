@@ -43,9 +43,10 @@ def find_in_subsystems(host: Host, subsystems: Collection[str]) -> Iterator[Devi
 
 
 def _subsystems_hint(host: Host, subsystems: Collection[str]) -> str:
-    """The end of a message about subsystems without a device: which one the kernel lacks, or which to write instead.
+    """The end of a message about subsystems without a device: which one the kernel lacks, or which one to write
+    instead; "" if neither is known.
 
-    Returns "" if neither is known. A class may list devices of other subsystems: mdev_bus lists devices of the bus pci.
+    A class may list devices of other subsystems: mdev_bus lists devices of the bus pci.
     """
     for subsystem in subsystems:
         folder = f"{_CLASSES}/{subsystem}"
@@ -53,9 +54,9 @@ def _subsystems_hint(host: Host, subsystems: Collection[str]) -> str:
             if host.resolve(folder) is None and host.resolve(f"{_BUSES}/{subsystem}") is None:
                 return f"; the kernel has no subsystem {subsystem}: is its name right, and its module loaded?"
             links = [link_name(host, f"{folder}/{entry}/subsystem") for entry in host.listdir(folder)]
-            owners = {owner for owner in links if owner}  # an entry that is no device has no subsystem
-            if owners - {subsystem}:
-                return f"; {folder} lists devices of {', '.join(sorted(owners))}: write that subsystem"
+            listed = {name for name in links if name}  # subsystems of devices; an entry that is no device has none
+            if listed - {subsystem}:
+                return f"; {folder} lists devices of {', '.join(sorted(listed))}: write that subsystem"
     return ""
 
 
@@ -99,7 +100,7 @@ def _tags(host: Host, device: Device) -> Value:
 
 
 def _links(host: Host, device: Device) -> Value:
-    """The links to the device node. In udev's database, spaces separate them."""
+    """The links to the device node, which spaces separate in udev's database."""
     links = host.property(device.path, "DEVLINKS") or ""
     return tuple(sorted(links.split()))
 

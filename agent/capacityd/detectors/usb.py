@@ -1,4 +1,4 @@
-"""usb: USB devices. Each counts once, regardless of its number of interfaces or /dev nodes."""
+"""usb: USB devices. Each counts once, even if it has several interfaces or nodes in /dev."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from capacityd.schema.matchers import Value
 from capacityd.schema.value_types import Flag, HexId, Kind, Text
 
 _DEVICES = "/sys/bus/usb/devices"
-_HUB = "09"  # bDeviceClass, https://www.usb.org/defined-class-codes
-_ID = HexId(digits=4)
+_HUB_CLASS = "09"  # bDeviceClass, https://www.usb.org/defined-class-codes
+_ID_TYPE = HexId(digits=4)
 
 
 def find(host: Host) -> Iterator[Device]:
@@ -23,12 +23,12 @@ def find(host: Host) -> Iterator[Device]:
             yield Device(path=f"{_DEVICES}/{name}", name=name)
 
 
-def _attribute(name: str, kind: Kind, about: str) -> DeviceKey:
+def _attribute_key(name: str, kind: Kind, about: str) -> DeviceKey:
     """A key whose value is the content of a file in the device's folder in /sys. name: the file's name."""
     return DeviceKey(kind, lambda host, device: host.text(f"{device.path}/{name}"), about)
 
 
-def _interfaces(host: Host, device: Device) -> list[str]:
+def _interface_paths(host: Host, device: Device) -> list[str]:
     """The paths of the device's interfaces, such as 1-1:1.0."""
     return [f"{device.path}/{name}" for name in host.listdir(device.path) if name.startswith(f"{device.name}:")]
 
@@ -37,7 +37,7 @@ def _classes(host: Host, device: Device) -> Value:
     """Class, subclass and protocol of the device and of each interface. Class 00, which means that the interfaces
     define the class, is left out."""
     codes = {_class_code(host, device.path, prefix="bDevice")}
-    codes.update(_class_code(host, path, prefix="bInterface") for path in _interfaces(host, device))
+    codes.update(_class_code(host, path, prefix="bInterface") for path in _interface_paths(host, device))
     return tuple(sorted(code for code in codes if code and not code.startswith("00")))
 
 
@@ -52,13 +52,13 @@ def _class_code(host: Host, path: str, *, prefix: str) -> str:
 
 def _drivers(host: Host, device: Device) -> Value:
     """The drivers of the device and its interfaces, without "usb", the generic driver of most devices."""
-    paths = [device.path, *_interfaces(host, device)]
+    paths = [device.path, *_interface_paths(host, device)]
     names = {link_name(host, f"{path}/driver") for path in paths}
     return tuple(sorted(name for name in names if name and name != "usb"))
 
 
 def _is_hub(host: Host, device: Device) -> Value:
-    return host.text(f"{device.path}/bDeviceClass") == _HUB
+    return host.text(f"{device.path}/bDeviceClass") == _HUB_CLASS
 
 
 DETECTOR = DeviceDetector(
@@ -66,11 +66,11 @@ DETECTOR = DeviceDetector(
     about="USB devices; hubs count only with hub = true",
     find=find,
     keys={
-        "vendor": _attribute("idVendor", _ID, "vendor id, four hexadecimal digits"),
-        "product": _attribute("idProduct", _ID, "product id, four hexadecimal digits"),
-        "serial": _attribute("serial", Text(), "serial number; many devices have none"),
-        "manufacturer": _attribute("manufacturer", Text(), "manufacturer, as the device reports it"),
-        "model": _attribute("product", Text(), "product name, as the device reports it"),
+        "vendor": _attribute_key("idVendor", _ID_TYPE, "vendor id, four hexadecimal digits"),
+        "product": _attribute_key("idProduct", _ID_TYPE, "product id, four hexadecimal digits"),
+        "serial": _attribute_key("serial", Text(), "serial number; many devices have none"),
+        "manufacturer": _attribute_key("manufacturer", Text(), "manufacturer, as the device reports it"),
+        "model": _attribute_key("product", Text(), "product name, as the device reports it"),
         "class": DeviceKey(
             HexId(digits=6, prefix_matches=True),
             _classes,

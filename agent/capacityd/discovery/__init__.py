@@ -1,1 +1,1 @@
-"""From the configuration to the readings: a child process for each resource."""
+"""Reads the configured resources from the machine, each in a child process."""

@@ -1,6 +1,6 @@
 """A forked child process that reads the machine for one resource, with limits of time and memory.
 
-A pipe returns the result: a reading or, for the command `devices`, a list of devices.
+The child writes its result to a pipe: a reading or, for the command `devices`, a list of devices.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from capacityd.schema.config import Resource
 
 MAX_BLOCKED = 10.0
 """Seconds for which a detector without a timeout setting may be blocked, for example if a call hangs in the kernel.
-Busy time, in which the detector runs or waits for a processor, does not count: a machine may have 50,000 devices."""
+Busy time, in which the detector runs or waits for a processor, does not count: it may have to read 50,000 devices."""
 
 MAX_BUSY = 120.0
-"""Seconds from the start of a pass until a detector is killed even if it is busy. Without load, 50,000 devices need six
-seconds."""
+"""Seconds after which a detector is killed even if it is busy, from the time when the first of all detectors starts.
+Without load, a detector reads 50,000 devices in six seconds."""
 
 MAX_MEMORY = 512 * 1024 * 1024
 """Limit of private memory in bytes (RLIMIT_DATA), for a detector and for each program that it starts. RLIMIT_AS would
 be wrong: programs in Go and Java reserve far more address space than they use."""
 
 _MAX_READ_BYTES = 1 << 20  # in one call
-_TIMEOUT_MARGIN = 2.0  # seconds that a detector may take in addition to its programs' timeouts
+_TIMEOUT_MARGIN = 2.0  # seconds that a detector may need in addition to the timeouts of its programs
 
 
 @dataclass(slots=True)
 class Child:
-    """A child that is running, or that has closed its pipe and must be finished."""
+    """A child that is running, or that has closed its pipe, so that finish() must be called."""
 
     resource: Resource
     pid: int
@@ -166,7 +166,7 @@ def _run_child(read: Callable[[], object], resource: Resource, pipe: int, *, exp
         # Standard error replaces the worker's standard output. The service reads the worker's output until every
         # process has closed it, so a child that can't be killed must not keep it open.
         os.dup2(2, 1)
-        mark_this_process(resource.name)
+        mark_this_process(resource.name)  # shows a later worker which resource a hanging process reads
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
         _limit_memory()
@@ -191,7 +191,7 @@ def _run_child(read: Callable[[], object], resource: Resource, pipe: int, *, exp
 
 
 def _limit_memory() -> None:
-    """Limits this process's memory to MAX_MEMORY, unless its limit already is lower."""
+    """Limits this process's memory to MAX_MEMORY, or keeps a lower hard limit."""
     _, hard_limit = limits.getrlimit(limits.RLIMIT_DATA)
     max_memory = MAX_MEMORY if hard_limit == limits.RLIM_INFINITY else min(MAX_MEMORY, hard_limit)
     limits.setrlimit(limits.RLIMIT_DATA, (max_memory, max_memory))
@@ -200,8 +200,9 @@ def _limit_memory() -> None:
 def wait_for_any(running: Mapping[int, Child]) -> list[Child]:
     """Waits until a child writes, closes its pipe or may be late. Collects the output of all children.
 
-    Returns the children to finish, which have closed their pipes or are late. running: file descriptor of a child's
-    pipe -> child.
+    Returns the children that have closed their pipes or are late, for the caller to finish.
+
+    running: file descriptor of a child's pipe -> child.
     """
     if not running:
         return []

@@ -31,36 +31,35 @@ _SERVICE_RETRIES = "the service retries by itself"
 def explain_devices(
     host: Host, resource: Resource, detector: DeviceDetector, candidates: Sequence[Candidate], reading: Reading
 ) -> Reading:
-    """Adds to the reading why each of the other candidates does not count, or may not count, and what to fix."""
+    """Adds to the reading why candidates do not count, why this is unknown for others, and what to fix."""
     rejections = []
     undetermined = []
     for candidate in candidates:
         name = candidate.device.name
         match = candidate.match
-        if match.matches is False:
+        if match.matches is False:  # not None, which means unknown
             mismatches = tuple(_compare(test, value, detector) for test, value in match.mismatches)
-            # match.reason lacks the device's values. If an `except` table excludes the device, there are no mismatches.
+            # A mismatch shows the device's value, match.reason does not. No mismatch: an `except` table excludes it.
             reason = "; ".join(map(str, mismatches)) if mismatches else match.reason
             rejections.append(Rejection(name, reason, mismatches))
         elif match.error is not None:
             advice = _advice(resource, match.error, unreadable_key=match.unreadable_key)
             undetermined.append(Undetermined(name, match.reason, advice, match.detail))
     hints = tuple(dict.fromkeys(_hints(host, resource, candidates)))  # without duplicates
-    explanation = None
+    explanation = Explanation(hints=hints) if hints else None
     if isinstance(reading, Unknown):
         counted = tuple(candidate.contribution for candidate in candidates if candidate.contribution)
         explanation = Explanation(undetermined=tuple(undetermined), counted=counted, hints=hints)
-    elif hints:
-        explanation = Explanation(hints=hints)
     return replace(reading, rejections=tuple(rejections), explanation=explanation)
 
 
 def explain_when(
     resource: Resource, reading: Absent | Unknown, *, result: MatchResult, read: Callable[[str], Value]
 ) -> Reading:
-    """Adds each test of `when` to the reading of a resource that does not, or may not, apply to this machine.
+    """Adds the result of each test of `when` to the reading.
 
-    result: the result of all tests. read: returns the machine's value for a key.
+    reading: Absent if the resource does not apply to this machine, Unknown if it may apply. result: that of all tests
+    together. read: returns the machine's value for a key.
     """
     compared = []
     for test in resource.when:  # all tests, because the result contains only the test that decided
@@ -68,7 +67,7 @@ def explain_when(
             compared.append(_compare(test, read(test.key), detector=None))
         except HostError as e:
             error = f"{e}; {e.detail}" if e.detail else str(e)
-            compared.append(Comparison(test.key, value=error, wanted=test.text, matches=None))
+            compared.append(Comparison(test.key, value=error, wanted=test.text, matches=None))  # None: unknown
     advice = ""
     if result.error:
         advice = _errno_advice(result.error) or f'test another key in "when" if this lasts; {_SERVICE_RETRIES}'
@@ -77,13 +76,16 @@ def explain_when(
 
 
 def explain_error(resource: Resource, error: HostError) -> Unknown:
-    """The reading of a resource whose whole detector failed."""
+    """The reading of a resource whose detector could not read the machine."""
     explanation = Explanation(error.detail, advice=_advice(resource, error, unreadable_key=""))
     return Unknown(str(error), error.cause, explanation=explanation)
 
 
 def _hints(host: Host, resource: Resource, candidates: Sequence[Candidate]) -> Iterator[str]:
-    """Yields hints at probable mistakes: an "except" that excludes nothing or, if no device counts, similar values."""
+    """Yields hints at probable mistakes in the configuration.
+
+    If a device counts: the `except` tables exclude nothing. If none counts: a pattern is similar to a device's value.
+    """
     if any(candidate.contribution for candidate in candidates):
         excludes_any = any(candidate.match.except_tests for candidate in candidates)
         if resource.excepts and not excludes_any:
@@ -97,19 +99,19 @@ def _hints(host: Host, resource: Resource, candidates: Sequence[Candidate]) -> I
 
 
 def _other_names(host: Host, path: str, *, test: KeyMatcher, kernel_name: Value) -> Iterator[str]:
-    """Yields a hint for each property of a device whose value is the configured name.
+    """Yields a hint for each of a device's udev properties whose value is the configured name.
 
     udev knows several names of an interface, for example ID_NET_NAME_PATH, and the kernel accepts them as alternative
     names. Yields nothing if udev does not know the device.
     """
     properties: Mapping[str, str] = {}
-    if path.startswith("/sys/"):  # other devices have no properties of udev
+    if path.startswith("/sys/"):  # udev has no properties of other devices
         with suppress(HostError):
             properties = host.properties(path)
     for key, text in properties.items():
         if text and text in test.patterns:
-            table = f'properties = {{ {key} = "{text}" }}'
-            yield f'{test.key}: "{text}" is another name of "{kernel_name}"; write "{kernel_name}", or {table}'
+            advice = f'write "{kernel_name}", or properties = {{ {key} = "{text}" }}'
+            yield f'{test.key}: "{text}" is another name of "{kernel_name}"; {advice}'
 
 
 def _near_misses(test: KeyMatcher, value: Value) -> Iterator[str]:
@@ -151,7 +153,7 @@ def _compare(test: KeyMatcher, value: Value, detector: DeviceDetector | None) ->
 def _in_unit(test: KeyMatcher, value: int, *, units: Mapping[str, int]) -> str:
     """An amount in the test's unit. If the amount is rounded, adds the exact amount in base units.
 
-    units: name -> factor. The first unit is the base unit.
+    units: name of a unit -> its size in base units. The first unit is the base unit.
     """
     unit_match = _UNIT.search(test.text)
     if unit_match is None or unit_match[0] not in units:
@@ -165,7 +167,7 @@ def _in_unit(test: KeyMatcher, value: int, *, units: Mapping[str, int]) -> str:
 
 
 def _advice(resource: Resource, error: HostError, *, unreadable_key: str) -> str:
-    """How to fix an error. unreadable_key: the key that failed; "" if the detector or the measure failed."""
+    """How to fix an error. unreadable_key: the key that could not be read; "" if the detector or the measure failed."""
     advice = _errno_advice(error)
     if advice:
         return advice

@@ -1,8 +1,8 @@
 """Decides whether a device matches: yes, no, or unknown because a value could not be read.
 
 The logic is Kleene's, with three values. A false test decides that a table does not match, even if other tests are
-unknown. A matching table decides that a list of tables matches, even if other tables are unknown. Texts are formatted
-only on demand, because a machine may have thousands of devices.
+unknown. A matching table decides that a list of tables matches, even if other tables are unknown. Reasons are
+formatted only on demand, because a machine may have thousands of devices.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class MatchResult:
     """Whether a device matches, and why."""
 
     matches: bool | None
-    """None: unknown. The field error says why."""
+    """None: it is unknown whether the device matches. The field error says why."""
     mismatches: tuple[tuple[KeyMatcher, Value], ...] = ()
     """If no table matches: the first failed test of each table, and the device's value."""
     except_tests: tuple[KeyMatcher, ...] = ()
@@ -78,12 +78,12 @@ def match_device(tables: Sequence[Table], excepts: Sequence[Table], read: Callab
     read: takes a key and returns the device's value. If read raises HostError, the value is unknown.
     """
     inclusion = _match_any(tables, read)
-    if inclusion.matches is False:
+    if inclusion.matches is False:  # not None, which means unknown
         return inclusion
     exclusion = _match_any(excepts, read)
     if exclusion.matches:
         return MatchResult(matches=False, except_tests=exclusion.matching_tests)
-    if exclusion.matches is None:
+    if exclusion.matches is None:  # unknown whether an `except` table excludes the device
         return exclusion
     return inclusion
 
@@ -99,7 +99,7 @@ def unknown_if_uncertain(result: MatchResult, uncertain_because: str) -> MatchRe
 
 
 def match_all(tests: Sequence[KeyMatcher], read: Callable[[str], Value]) -> MatchResult:
-    """Whether all tests hold."""
+    """Whether all tests match the values that read() returns."""
     first_unknown: MatchResult | None = None
     for test in tests:
         try:
@@ -128,12 +128,12 @@ def _match_any(tables: Sequence[Table], read: Callable[[str], Value]) -> MatchRe
         mismatches.extend(result.mismatches)
     if first_unknown is not None:
         return first_unknown
-    distinct = dict.fromkeys(mismatches)  # all tables may have the same default test
+    distinct = dict.fromkeys(mismatches)  # without duplicates: all tables may have the same default test
     return MatchResult(matches=False, mismatches=tuple(distinct))
 
 
 def describe_value(value: Value) -> str:
-    """A device's value as text, for a reason."""
+    """A value as text, for `probe --explain`."""
     if is_missing(value):
         return "missing"
     if isinstance(value, tuple):

@@ -1,6 +1,7 @@
 """Reads one resource from the machine: which devices count, how much each counts, and the total quantity.
 
 Quantity = floor(reduce(measure x slots) - reserve), at least 0, in exact integer arithmetic.
+measure, slots, reduce and reserve are settings of the resource.
 """
 
 from __future__ import annotations
@@ -23,45 +24,48 @@ from capacityd.schema.device import SUBSYSTEM, Device, DeviceDetector, ValueDete
 from capacityd.schema.matchers import Value
 
 _MAX_ATTEMPTS = 3
-"""How often all devices of a resource are read if some of them disappear in the meantime."""
+"""How many times a resource's devices are read at most, if some of them disappear in the meantime each time."""
 
 
 def read_resource(resource: Resource, host: Host, node_name: str | None, *, explain: bool = False) -> Reading:
     """The reading of one resource. Never raises HostError: unreadable data makes the resource unknown.
 
-    node_name: the Node's name, or None if it is unknown. explain: whether to add uncounted devices and the explanation.
+    node_name: the Node's name, or None if it is unknown. explain: whether to add uncounted devices and an explanation.
     """
     try:
         reading = _read(resource, host, node_name, explain=explain)
     except HostError as e:
         reading = explain_error(resource, e)
-    return reading if explain else _public(reading)
+    return reading if explain else _without_quotes(reading)
 
 
 def _read(resource: Resource, host: Host, node_name: str | None, *, explain: bool) -> Reading:
     """The reading of one resource, which may quote what was read. Raises HostError."""
     reading = check_when(resource, host, node_name, explain=explain)
-    if reading is not None:  # the resource does not, or may not, apply to this machine
+    if reading is not None:  # Absent: it does not apply to this machine. Unknown: it may apply
         return reading
     detector = load_detector(resource.detector)
     if isinstance(detector, ValueDetector):
-        return _read_values(resource, detector, host)
+        return _read_numbers(resource, detector, host)
     return _read_devices(resource, detector, host, explain=explain)
 
 
-def _public(reading: Reading) -> Reading:
+def _without_quotes(reading: Reading) -> Reading:
     """The part of a reading that every user may see: without quotes of what was read on the machine."""
     if isinstance(reading, Quantity):
         contributions = tuple(replace(contribution, detail="") for contribution in reading.contributions)
         return replace(reading, contributions=contributions)
     if isinstance(reading, Unknown) and reading.explanation is not None:
-        hint = how_to_see(reading.explanation.detail)
+        hint = how_to_see(reading.explanation.detail)  # how to see the removed text; "" if there is none
         return replace(reading, reason=f"{reading.reason}{hint}", explanation=None)
     return reading
 
 
-def _read_values(resource: Resource, detector: ValueDetector, host: Host) -> Reading:
-    """The quantity of the numbers that the tables name; Absent if the machine lacks all numbers. Raises HostError."""
+def _read_numbers(resource: Resource, detector: ValueDetector, host: Host) -> Reading:
+    """The reading of a resource whose tables each name one number, such as one in a file. Raises HostError.
+
+    Absent if the machine has none of these numbers.
+    """
     numbers = [detector.read(host, table.settings) for table in resource.tables]
     contributions = [number for number in numbers if isinstance(number, Contribution)]
     absent = [number for number in numbers if isinstance(number, Absent)]
@@ -104,7 +108,7 @@ def _attribute(host: Host, path: str) -> str | None:
 
 
 def _read_devices(resource: Resource, detector: DeviceDetector, host: Host, *, explain: bool) -> Reading:
-    """The quantity of the devices that match. Raises HostError if candidates may be missing."""
+    """The quantity of the devices that match. Raises HostError if the list of devices may be incomplete."""
     subsystems = resource.texts_for(SUBSYSTEM)
     find_in_subsystems = detector.find_in_subsystems
     for _ in range(_MAX_ATTEMPTS):
@@ -123,21 +127,24 @@ def _read_devices(resource: Resource, detector: DeviceDetector, host: Host, *, e
         shares = [candidate.share for candidate in candidates if candidate.contribution]
         reading = _quantity(resource, contributions, shares)
     else:
-        reading = Absent(_why_none(detector, host, subsystems=subsystems, total=len(candidates)))
+        reading = Absent(_why_none_counts(detector, host, subsystems=subsystems, total=len(candidates)))
     return explain_devices(host, resource, detector, candidates, reading) if explain else reading
 
 
 def _unknown_reading(undetermined: Sequence[Candidate]) -> Unknown:
-    """The reading if it is unknown whether these devices count."""
+    """The reading of a resource for which it is unknown whether these devices count."""
     first = undetermined[0]
     match = first.match
     more = f" (and {len(undetermined) - 1} more)" if len(undetermined) > 1 else ""
     return Unknown(f"{first.device.name}: {match.reason}{more}", match.cause, explanation=Explanation(match.detail))
 
 
-def _why_none(detector: DeviceDetector, host: Host, *, subsystems: Sequence[str], total: int) -> str:
-    """Why no device counts. subsystems: those whose devices were enumerated; empty if the detector has no subsystems.
-    total: the number of candidates."""
+def _why_none_counts(detector: DeviceDetector, host: Host, *, subsystems: Sequence[str], total: int) -> str:
+    """Why no device counts.
+
+    subsystems: those whose devices were enumerated; empty if the detector has no subsystems. total: the number of
+    candidates.
+    """
     searched = " ".join((detector.name, *subsystems))
     if total:
         return f"none of {total} {searched} devices matches"
@@ -152,7 +159,7 @@ def _candidate(host: Host, resource: Resource, detector: DeviceDetector, device:
     if not match.matches:
         return Candidate(device, match)
     try:
-        return _counted(host, resource, device, match=match, read=read)
+        return _counted_candidate(host, resource, device, match=match, read=read)
     except HostError as e:
         return Candidate(device, MatchResult(matches=None, error=e))
 
@@ -177,12 +184,13 @@ def _cached_reader(host: Host, detector: DeviceDetector, device: Device) -> Call
     return read
 
 
-def _counted(
+def _counted_candidate(
     host: Host, resource: Resource, device: Device, *, match: MatchResult, read: Callable[[str], Value]
 ) -> Candidate:
     """A device that matches, with its contribution.
 
-    Raises HostError if the device has no value for the measure. The fallback counts only if the device still exists.
+    If the device has no value for the measure, uses the fallback. Raises HostError if there is no fallback, or if the
+    device has disappeared.
     """
     measured = 1  # without a measure, each device counts as one
     note = ""
@@ -218,7 +226,10 @@ def _whole_number(measure: str, value: Value) -> int:
 
 
 def _quantity(resource: Resource, contributions: Sequence[Contribution], shares: Sequence[int]) -> Reading:
-    """The reading of a resource with these contributions. shares: the contributions in base units."""
+    """The reading of a resource with these contributions.
+
+    shares: the exact amount of each contribution in base units. Contribution.amount may be rounded.
+    """
     value = resource.quantity_of(shares)
     if not is_countable(value):
         advice = "; use a larger unit" if resource.unit else ""

@@ -25,7 +25,7 @@ _MAX_CHILDREN = 8  # running at the same time
 
 
 def probe(config: Config, host: Host, node_name: str | None, *, explain: bool = False) -> dict[str, Reading]:
-    """Reads every configured resource. Returns the name of each resource -> its reading, sorted by name.
+    """Reads every configured resource. Returns resource name -> reading, sorted by name.
 
     A resource with an error in its configuration is unknown.
 
@@ -67,9 +67,9 @@ def probe(config: Config, host: Host, node_name: str | None, *, explain: bool = 
 
 
 def _hanging_resources(resources: Iterable[Resource]) -> dict[str, Unknown]:
-    """The readings of resources whose process of an earlier pass could not be killed.
+    """The readings of resources whose child process of an earlier reconcile pass could not be killed.
 
-    The worker of that pass has ended, so the process is now a child of the service and a sibling of this worker. A new
+    The worker of that pass has ended, so the process is now a child of the service, and a sibling of this worker. A new
     process for the resource would also hang, and after many passes, hanging processes would fill the memory.
     """
     siblings = [pid for pid in children_of(os.getppid()) if not has_ended(pid)]

@@ -61,7 +61,7 @@ def _machine_value(key: str, host: Host, resource: Resource, *, node_name: str |
 
 
 def _existing_paths(host: Host, paths: Iterable[str]) -> tuple[str, ...]:
-    """The paths that exist. Raises HostError if no path is known to exist, but at least one could not be checked."""
+    """The paths that exist. Raises HostError if none is known to exist and at least one could not be checked."""
     existing = []
     first_error: HostError | None = None
     for path in paths:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from capacityd.config.places import LOCAL_FOLDER, MAIN_FILE, VENDOR_FOLDERS, problems_of_misplaced_files
 from capacityd.linux.path_walk import open_regular
 from capacityd.linux.permissions import why_unreadable_to_root
-from capacityd.linux.trust import NotTrusted, Trust, find_trusted, trust_in, trusted_names, user_trust
+from capacityd.linux.trust import NotTrusted, Trust, find_trusted, trust_in, trust_of_current_user, trusted_names
 from capacityd.model.errors import ConfigError
 
 MAX_FILE_BYTES = 2**20
@@ -67,7 +67,7 @@ class Files:
 
 def files_of_service(root: str) -> Files:
     """The files that the service reads. root: the folder used as /."""
-    files = Files(need_permissions=os.geteuid() == 0, trust=user_trust())
+    files = Files(need_permissions=os.geteuid() == 0, trust=trust_of_current_user())
     vendor_files: dict[str, str] = {}  # name -> path
     for folder in VENDOR_FOLDERS:
         files_in_folder = _list_folder(os.path.join(root, folder), files)

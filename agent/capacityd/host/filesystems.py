@@ -14,7 +14,7 @@ from functools import partial
 
 from capacityd.host.mounts import mounts
 from capacityd.host.time_limit import within_time_limit
-from capacityd.linux.filesystem_types import has_device, is_attached_volume, is_of_pods, is_snapshot
+from capacityd.linux.filesystem_types import belongs_to_pods, has_device, is_attached_volume, is_snapshot
 from capacityd.linux.mountinfo import Mount, MountTree, mounts_of_whole_filesystem
 from capacityd.linux.sandbox import sandbox_advice
 from capacityd.model.errors import HostError
@@ -83,7 +83,7 @@ def _filesystem(all_mounts: Sequence[Mount]) -> Filesystem:
             attached_roots.add(mount.root)
     points = set()
     for mount in mounts_of_whole_filesystem(all_mounts):
-        if mount.root not in attached_roots and not is_of_pods(mount.point, mount.type):
+        if mount.root not in attached_roots and not belongs_to_pods(mount.point, mount.type):
             points.add(mount.point)
     return Filesystem(
         mount=all_mounts[0],

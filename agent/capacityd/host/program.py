@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from capacityd.linux.program import OutputTooLargeError, ProgramTimeoutError, run_program
 from capacityd.linux.program_start import read_first_line, why_not_executable, why_not_started
 from capacityd.linux.subreaper import become_subreaper, kill_children
-from capacityd.linux.trust import flaw_of_command, user_trust
+from capacityd.linux.trust import flaw_of_command, trust_of_current_user
 from capacityd.model.errors import Cause, HostError, ProgramFailed
 from capacityd.model.host import Output
 from capacityd.model.quoting import quoted
@@ -29,7 +29,7 @@ def run_trusted(command: Sequence[str], timeout: float) -> Output:
     """
     program = command[0]
     _require_executable(program)
-    if flaw := flaw_of_command(command, user_trust()):
+    if flaw := flaw_of_command(command, trust_of_current_user()):
         raise HostError(f"{program} is not run, because {flaw}", cause=Cause.NOT_TRUSTED)
     status, out, err = run(command, timeout)
     return Output(status, out=printable(out.strip()), err=printable(err.strip()))

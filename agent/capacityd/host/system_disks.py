@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from capacityd.host.automounts import gpt_automount_unit
 from capacityd.host.lower_disks import LowerDisks, layers_of
 from capacityd.host.mounts import mounts, swaps
-from capacityd.linux.filesystem_types import Backing, backing, has_device, is_of_pods, is_volume
+from capacityd.linux.filesystem_types import Backing, backing, belongs_to_pods, has_device, is_volume
 from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, MountTree
 from capacityd.linux.paths import is_inside
 from capacityd.model.errors import HostError
@@ -144,13 +144,13 @@ def _storage_of_pods(table: Sequence[Mount], tree: MountTree) -> list[Mount]:
     """
     storage: set[Mount | None] = set()  # None: the mount table lacks the mount
     for mount in table:
-        if is_of_pods(mount.point):
+        if belongs_to_pods(mount.point):
             storage.add(tree.below(mount))
             upper_layers = mount.values(["upperdir"]) if mount.type == "overlay" else []
             for upper_layer in upper_layers:
                 layers_folder = os.path.dirname(os.path.dirname(upper_layer))  # snapshots/1/fs -> snapshots
                 storage.add(tree.at(layers_folder))
-    found = [mount for mount in storage if mount is not None and not is_of_pods(mount.point)]
+    found = [mount for mount in storage if mount is not None and not belongs_to_pods(mount.point)]
     return sorted(found, key=lambda mount: mount.id)
 
 

@@ -47,8 +47,8 @@ for _backing, _types in _TYPES.items():
 def backing(type_: str) -> Backing | None:
     """Where a file system of this type stores its content; None for a type that is not in _TYPES.
 
-    A file system of any other type is on a disk (ext4, xfs) or, if has_device() is false for its major:minor, a kernel
-    interface (proc).
+    A file system whose type is not in _TYPES is on a disk (ext4, xfs) or, if has_device() is false for its major:minor,
+    a kernel interface (proc).
     """
     without_program, _, _ = type_.partition(".")  # fuse.sshfs -> fuse
     return _BACKING_BY_TYPE.get(type_) or _BACKING_BY_TYPE.get(without_program)
@@ -61,7 +61,7 @@ def may_hang(type_: str) -> bool:
 
 
 _SNAPSHOT_FOLDER = re.compile("/([.~]snapshot|[.]zfs/snapshot)/")
-"""Folders with the snapshots of a server: ONTAP, Isilon and ZFS."""
+"""Folders in which servers show their snapshots: ONTAP, Isilon and ZFS."""
 
 
 def is_snapshot(type_: str, source: str) -> bool:
@@ -77,7 +77,7 @@ def has_device(major_minor: str) -> bool:
 
 
 KINDS = ("local", "image", "memory", "network", "overlay", "pseudo")
-"""The kinds of file systems in the configuration."""
+"""The values of `kind` in the configuration. kind_of() derives a kind from the Backing."""
 
 _KIND_OF_BACKING = {
     Backing.LOCAL: "local",
@@ -92,14 +92,14 @@ _KIND_OF_BACKING = {
 def kind_of(type_: str, *, on_device: bool) -> str:
     """Returns one of KINDS. type_: the file system's type. on_device: whether it is on a block device."""
     if type_ == "ramfs":
-        return "pseudo"  # a ramfs has no size; systemd keeps credentials in it
+        return "pseudo"  # not "memory": a ramfs, such as the one for systemd's credentials, reports no size
     backed_by = backing(type_)
     if backed_by in _KIND_OF_BACKING:
         return _KIND_OF_BACKING[backed_by]
     if on_device:
         return "local"  # includes FUSE on a disk, such as NTFS, with the type fuseblk
     if backed_by is Backing.PROGRAM:
-        return "network"  # most programs of FUSE connect to a server
+        return "network"  # most FUSE programs connect to a server
     return "pseudo"
 
 
@@ -131,10 +131,11 @@ _LOCAL_VOLUMES = "/kubernetes.io~local-volume/"
 """A part of the mount points of local volumes: the machine's own file systems, mounted again for a pod."""
 
 
-def is_of_pods(point: str, type_: str = "") -> bool:
+def belongs_to_pods(point: str, type_: str = "") -> bool:
     """Whether the kubelet or a container runtime created this mount.
 
-    type_: the file system's type. A mounted namespace, such as a pod's network, belongs to pods wherever it is mounted.
+    type_: the file system's type; "" if unknown. A mounted namespace, such as a pod's network, belongs to pods wherever
+    it is mounted.
     """
     is_namespace = backing(type_) is Backing.NAMESPACE
     is_of_container = _CONTAINERS.search(point) is not None

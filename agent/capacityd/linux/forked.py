@@ -20,7 +20,7 @@ def text_within(seconds: float, action: Callable[[], str]) -> str | None:
     read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:
-        _be_child(action, write_end)
+        _run_as_child(action, write_end)
     os.close(write_end)
     pidfd = os.pidfd_open(pid)
     try:
@@ -40,8 +40,8 @@ def text_within(seconds: float, action: Callable[[], str]) -> str | None:
         os.close(read_end)
 
 
-def _be_child(action: Callable[[], str], pipe: int) -> NoReturn:
-    """Writes the action's text to the pipe, and ends this process."""
+def _run_as_child(action: Callable[[], str], write_end: int) -> NoReturn:
+    """Runs the action, writes its text to the pipe, and ends this process."""
     status = 1
     try:
         # A reader of this command's output waits until every process has closed the output. This process may hang, so
@@ -49,7 +49,7 @@ def _be_child(action: Callable[[], str], pipe: int) -> NoReturn:
         dev_null = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
             os.dup2(dev_null, fd)
-        os.write(pipe, action().encode("utf-8", "surrogateescape"))
+        os.write(write_end, action().encode("utf-8", "surrogateescape"))
         status = 0
     finally:
         os._exit(status)

@@ -68,7 +68,7 @@ class Mount:
 
 
 def mount_of(line: str) -> Mount | None:
-    """Parses a line; None if it is malformed. A hyphen stands after the optional fields, which this parser ignores."""
+    """Parses a line; None if it is malformed. The optional fields, which end at a hyphen, are ignored."""
     before_hyphen, _, after_hyphen = line.partition(" - ")
     mount_fields = before_hyphen.split(" ")
     filesystem_fields = after_hyphen.split(" ", 2)  # some kernels do not escape spaces in the options
@@ -166,5 +166,5 @@ def mounts_of_whole_filesystem(mounts: Collection[Mount]) -> Iterator[Mount]:
 
 
 def unescaped(text: str) -> str:
-    """Decodes octal escapes, such as those of spaces, in a path from mountinfo or /proc/swaps."""
+    r"""Decodes octal escapes, such as \040 for a space, in a path from mountinfo or /proc/swaps."""
     return _OCTAL.sub(lambda escape: chr(int(escape[1], 8)), text)

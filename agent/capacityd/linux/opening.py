@@ -29,36 +29,36 @@ class UntrustedLink(Exception):
 
 def open_data_file(path: str) -> int:
     """Opens the regular file at this path for reading, and returns its descriptor. Raises UntrustedLink and OSError."""
-    return open_regular(_find(path))
+    return open_regular(_resolve_trusted(path))
 
 
 def open_data_folder(path: str) -> int:
     """Opens the folder at this path, and returns its descriptor. Raises UntrustedLink and OSError."""
-    return open_folder(_find(path))
+    return open_folder(_resolve_trusted(path))
 
 
 def data_exists(path: str) -> bool:
     """Whether the target of this path exists. Does not open the target. Raises UntrustedLink and OSError."""
     try:
-        _find(path)
+        _resolve_trusted(path)
     except (FileNotFoundError, NotADirectoryError):
         return False
     return True
 
 
-def _find(path: str) -> PathPart:
-    """The target of a path. Raises UntrustedLink and OSError."""
+def _resolve_trusted(path: str) -> PathPart:
+    """The target of a path. Raises UntrustedLink if another user may have chosen the target, and OSError."""
     untrusted_symlinks: list[PathPart] = []
     untrusted_hard_link: PathPart | None = None
     try:
         for part, folder in walk(path):
-            if part.is_link and not _is_trusted_user(part.status):
+            if part.is_link and not _has_trusted_owner(part.status):
                 untrusted_symlinks.append(part)
             if untrusted_hard_link is None and _others_may_have_made_hard_link(part, folder):
                 untrusted_hard_link = part
     except OSError as e:
         if untrusted_symlinks and e.errno in LEADS_NOWHERE:
-            # The OSError would show the link's owner whether a file of root exists.
+            # The OSError would show the link's owner whether a file exists that only root can see.
             raise UntrustedLink(untrusted_symlinks[0].path) from None
         raise
     # The owner of the target may link to it. Symbolic links are checked first: a message about a hard link behind a
@@ -72,14 +72,14 @@ def _find(path: str) -> PathPart:
     return target
 
 
-def _is_trusted_user(status: os.stat_result) -> bool:
+def _has_trusted_owner(status: os.stat_result) -> bool:
     """Whether the owner is root, or the user of this process."""
     return status.st_uid in (0, os.geteuid())
 
 
 def _others_may_have_made_hard_link(part: PathPart, folder: PathPart) -> bool:
-    """Whether another user may have made this hard link to a file of root, or of this process's user."""
+    """Whether another user may have made this hard link to a file that root or this process's user owns."""
     has_other_names = not part.is_folder and part.status.st_nlink >= 2
     others_may_write_folder = bool(folder.status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
-    others_may_add_name = others_may_write_folder or not _is_trusted_user(folder.status)
-    return has_other_names and _is_trusted_user(part.status) and others_may_add_name
+    others_may_add_name = others_may_write_folder or not _has_trusted_owner(folder.status)
+    return has_other_names and _has_trusted_owner(part.status) and others_may_add_name

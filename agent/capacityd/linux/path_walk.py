@@ -78,7 +78,7 @@ def walk(path: str) -> Iterator[tuple[PathPart, PathPart]]:
         names += reversed_names(link_target)
         if link_target.startswith("/"):
             folder = _root()
-    if part.is_link:  # a link to "/" or "." leads to a folder that was reached before
+    if part.is_link:  # a link to "/" or "." adds no names, so its target is the current folder
         yield folder, folder
 
 

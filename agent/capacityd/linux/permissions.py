@@ -9,10 +9,10 @@ import os
 import shlex
 import stat
 
-from capacityd.linux.paths import is_inside, steps_to
+from capacityd.linux.paths import is_inside, parents, steps_to
 
-_ACL = "system.posix_acl_access"
-_OVERFLOW_UID = "/proc/sys/kernel/overflowuid"
+_ACL_ATTRIBUTE = "system.posix_acl_access"
+_OVERFLOW_UID_FILE = "/proc/sys/kernel/overflowuid"
 """Contains the uid that stands for all users whom a user namespace does not map (user_namespaces(7)). PrivateUsers=
 creates a user namespace, for example (systemd.exec(5))."""
 
@@ -26,12 +26,12 @@ def why_unreadable_to_root(path: str) -> str:
     for part in steps_to(os.path.realpath(path)):
         try:
             status = os.stat(part)
-            if _ACL in os.listxattr(part):
+            if _ACL_ATTRIBUTE in os.listxattr(part):
                 return ""
         except OSError:  # the part does not exist, and the folders above it allow access
             return ""
         needed_permission = stat.S_IXOTH if stat.S_ISDIR(status.st_mode) else stat.S_IROTH
-        if not _permissions_of_root(status) & needed_permission:
+        if not _mode_for_root(status) & needed_permission:
             return (
                 f"{part} ({owner_and_mode(status)}) is not readable by the service, which is root without "
                 f"capabilities: {shlex.join(_remedy(part, status))}"
@@ -52,13 +52,14 @@ def _remedy(path: str, status: os.stat_result) -> list[str]:
 def others_may_read(path: str, root: str) -> bool:
     """Whether every user may read a file, according to the modes of the file and of the folders above it.
 
-    root: the folder used as /. The modes of this folder and of the folders above this folder do not count, unless the
-    file is a link to a file elsewhere.
+    root: the folder that stands for /. Of the folders above the file, only those inside root count. If the path
+    is a link that leads out of root, all folders above the link's target count.
     """
-    *folders, file = steps_to(os.path.realpath(path))
+    file = os.path.realpath(path)
     real_root = os.path.realpath(root)
+    folders = set(parents(file)) - {"/"}  # every user may enter /
     if is_inside(file, real_root):
-        folders = [folder for folder in folders if folder != real_root and is_inside(folder, real_root)]
+        folders -= {real_root, *parents(real_root)}
     try:
         may_enter = all(os.stat(folder).st_mode & stat.S_IXOTH for folder in folders)
         may_read = bool(os.stat(file).st_mode & stat.S_IROTH)
@@ -67,8 +68,8 @@ def others_may_read(path: str, root: str) -> bool:
         return False
 
 
-def _permissions_of_root(status: os.stat_result) -> int:
-    """The permissions that the mode gives to user 0 and group 0, shifted to the bits of others (S_IROTH, S_IXOTH)."""
+def _mode_for_root(status: os.stat_result) -> int:
+    """The mode, shifted so that the permissions of user 0 and group 0 are in its lowest bits (S_IROTH, S_IXOTH)."""
     if status.st_uid == 0:
         return status.st_mode >> 6
     if status.st_gid == 0:
@@ -77,8 +78,8 @@ def _permissions_of_root(status: os.stat_result) -> int:
 
 
 def owner_and_mode(status: os.stat_result) -> str:
-    """The owner and the mode, for a message."""
-    with open(_OVERFLOW_UID, encoding="ascii") as f:
+    """The owner and the mode as text for a message, such as "owner root, mode 0644"."""
+    with open(_OVERFLOW_UID_FILE, encoding="ascii") as f:
         overflow_uid = int(f.read())
     names = {overflow_uid: "another user", 0: "root"}
     owner = names.get(status.st_uid, f"uid {status.st_uid}")

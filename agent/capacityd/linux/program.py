@@ -30,7 +30,7 @@ def run_program(
     *,
     on_terminal: bool = False,
 ) -> tuple[int, bytes, bytes]:
-    """Runs a program in /, without a shell and in a new session, and kills its process group afterwards.
+    """Runs a program in the folder /, without a shell, in a new session. Then kills its process group.
 
     A program that hangs in the kernel survives.
 
@@ -56,7 +56,7 @@ def run_program(
             pipes = [pipe for pipe in (process.stdout, process.stderr) if pipe]
             descriptors = [stack.enter_context(pipe).fileno() for pipe in pipes]
             deadline = time.monotonic() + timeout
-            outputs = _collect(process.pid, descriptors, deadline=deadline, max_output=max_output)
+            outputs = _collect_outputs(process.pid, descriptors, deadline=deadline, max_output=max_output)
         finally:
             if process is not None:
                 # The process has not been reaped yet, so no other process group has its number.
@@ -70,7 +70,7 @@ def run_program(
     return process.returncode, output, error_output
 
 
-def _collect(pid: int, pipes: Sequence[int], *, deadline: float, max_output: int) -> list[bytes]:
+def _collect_outputs(pid: int, pipes: Sequence[int], *, deadline: float, max_output: int) -> list[bytes]:
     """Waits for the end of the program, and returns the output in each pipe.
 
     Does not wait until the pipes are closed, because processes that the program left behind may keep them open.

@@ -36,7 +36,7 @@ def why_not_executable(program: str) -> str:
 
 
 def why_not_started(program: str, code: int | None) -> str:
-    """Why an executable program can't be started; "" if the file shows no reason. code: the errno of execve(2)."""
+    """Why an executable program can't be started; "" if the file shows no reason. code: execve(2)'s errno, or None."""
     if code not in (errno.ENOENT, errno.ENOEXEC):
         return ""
     try:
@@ -44,12 +44,12 @@ def why_not_started(program: str, code: int | None) -> str:
     except OSError:
         return ""
     if code == errno.ENOENT:
-        return _what_is_missing(program, first_line)
-    return _wrong_format(program, first_line)
+        return _why_enoent(program, first_line)
+    return _why_enoexec(program, first_line)
 
 
-def _what_is_missing(program: str, first_line: bytes) -> str:
-    """Which file the kernel lacks (ENOENT) to start an existing program; "" if unknown. first_line: the program's."""
+def _why_enoent(program: str, first_line: bytes) -> str:
+    """Why the kernel reports ENOENT for an existing program with this first line; "" if unknown."""
     if first_line.startswith(b"\x7fELF"):
         return f"the dynamic loader that it needs does not exist (`{_shell_command('file', program)}` names it)"
     if first_line.endswith(b"\r\n"):
@@ -60,8 +60,8 @@ def _what_is_missing(program: str, first_line: bytes) -> str:
     return ""
 
 
-def _wrong_format(program: str, first_line: bytes) -> str:
-    """Why the kernel does not know a program's format (ENOEXEC). first_line: the program's."""
+def _why_enoexec(program: str, first_line: bytes) -> str:
+    """Why the kernel reports ENOEXEC, an unknown format, for a program with this first line."""
     if not first_line:
         return "it is empty"
     if first_line.startswith(b"\x7fELF"):

@@ -21,8 +21,8 @@ _TIMEOUT = 1.0
 end within two seconds after the program's timeout (_TIMEOUT_MARGIN in discovery/child.py)."""
 _STATUS = "/proc/self/status"
 _SANDBOXED_LINE = "NoNewPrivs:\t1"
-"""A line in the service's /proc/self/status (proc_pid_status(5)), because the unit sets NoNewPrivileges=. A shell of
-root does not have this line."""
+"""A line in the service's /proc/self/status (proc_pid_status(5)), because the unit sets NoNewPrivileges=. The file of
+a root shell does not contain this line."""
 _PSEUDO_DEVICES = "null zero full random urandom tty ptmx pts shm mqueue hugepages log fd stdin stdout stderr"
 """The names that PrivateDevices= leaves in /dev. Source: mount_private_dev() in systemd's src/core/namespace.c."""
 _HIDING_VALUES = {
@@ -31,15 +31,16 @@ _HIDING_VALUES = {
     "PrivateDevices": ("yes",),
 }
 """Setting -> the values that hide folders. Source: systemd.exec(5)."""
-_HIDDEN_BY = {
+_FOLDERS_HIDDEN_BY = {
     "ProtectHome": ("/home", "/root", "/run/user"),
     "PrivateTmp": ("/tmp", "/var/tmp"),  # noqa: S108  # no file is created
     "PrivateDevices": ("/dev",),
 }
 """Setting -> the folders that the setting hides with one of its _HIDING_VALUES. Source: systemd.exec(5)."""
-_HIDDEN_FOLDERS = ("InaccessiblePaths", "TemporaryFileSystem")
-"""The settings that name hidden folders."""
-_BINDS = ("BindPaths", "BindReadOnlyPaths")
+_HIDING_SETTINGS = ("InaccessiblePaths", "TemporaryFileSystem")
+"""The settings whose values are hidden folders."""
+_SHOWING_SETTINGS = ("BindPaths", "BindReadOnlyPaths")
+"""The settings whose values are visible, although a folder above them may be hidden."""
 _CAPABILITIES = "CapabilityBoundingSet"
 _MAY_READ_ALL = "cap_dac_read_search"
 """The capability that opens the files of other users (capabilities(7))."""
@@ -75,17 +76,17 @@ def _nearest_length(path: str, folders: Iterable[str]) -> int:
 
 def service_sandbox() -> Sandbox:
     """The sandbox of the service's unit. Without systemd, or without the unit, the sandbox hides no folders."""
-    names = (*_HIDDEN_BY, *_HIDDEN_FOLDERS, *_BINDS, _CAPABILITIES)
+    names = (*_FOLDERS_HIDDEN_BY, *_HIDING_SETTINGS, *_SHOWING_SETTINGS, _CAPABILITIES)
     settings = unit_properties(UNIT, names, timeout=_TIMEOUT)
     hidden: list[str] = []
-    for name in _HIDDEN_FOLDERS:
-        hidden += _destinations(settings.get(name, ""))
-    for name, folders in _HIDDEN_BY.items():
+    for name in _HIDING_SETTINGS:
+        hidden += _mount_points_in(settings.get(name, ""))
+    for name, folders in _FOLDERS_HIDDEN_BY.items():
         if settings.get(name) in _HIDING_VALUES[name]:
             hidden += folders
     visible = [f"/dev/{name}" for name in _PSEUDO_DEVICES.split()]
-    for name in _BINDS:
-        visible += _destinations(settings.get(name, ""))
+    for name in _SHOWING_SETTINGS:
+        visible += _mount_points_in(settings.get(name, ""))
     may_read_all = _MAY_READ_ALL in settings.get(_CAPABILITIES, "").split()
     return Sandbox(hidden=tuple(hidden), visible=tuple(visible), may_read_all=may_read_all)
 
@@ -106,7 +107,7 @@ def sandbox_advice(paths: Sequence[str], *, program_failed: bool = False) -> str
     for path in paths:
         if path.startswith("/") and sandbox.hides(path):
             return f" ({hidden_path_message(path)})"
-    if program_failed:  # the program may need other files, which the sandbox hides
+    if program_failed:  # the program may need a file that the sandbox hides
         return f" (it ran in the sandbox of {UNIT}: see {SANDBOX_PAGE})"
     return ""
 
@@ -117,7 +118,7 @@ def is_sandboxed() -> bool:
         return any(line.rstrip("\n") == _SANDBOXED_LINE for line in file)
 
 
-def _destinations(mounts: str) -> Iterator[str]:
+def _mount_points_in(mounts: str) -> Iterator[str]:
     """Yields the mount points of bind mounts or temporary file systems.
 
     mounts: the text that systemctl shows. Each mount is SOURCE:DESTINATION:OPTIONS, or only DESTINATION:OPTIONS for a

@@ -29,9 +29,9 @@ class Priority(IntEnum):
 
 
 class EntryKind(Enum):
-    """The kind of a journal entry that a rule may select. The value is the entry's MESSAGE_ID, and never changes."""
+    """The kind of a journal entry. The value is the MESSAGE_ID, by which users select entries, so it never changes."""
 
-    CHANGED = "eadd777d826542e2a4a621486ac5cb71"  # a number on the Node
+    CHANGED = "eadd777d826542e2a4a621486ac5cb71"  # a number on the Node has been changed
     CONDITION = "4fde5156bc29436a8c57acafb5bf4dfd"  # a problem of a resource or of the Node has begun or ended
     CONFIGURATION_REJECTED = "af9faed3990f4995bae4e7b6d029c156"
     DEGRADED = "f253b4b980544b33ae4d476e9730fe4a"  # an error that prevents passes, events or metrics has begun or ended
@@ -90,7 +90,7 @@ def log_to_journal(priority: Priority, message: str, kind: EntryKind | None, fie
 
 
 def _journal_is_writable() -> bool:
-    """Whether journald is running and reading. libsystemd does not show that: its send() blocks if journald hangs, and
+    """Whether journald is running and reading. libsystemd's send() does not tell: it blocks if journald hangs, and
     reports no error if journald is gone."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK) as s:

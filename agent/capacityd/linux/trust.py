@@ -3,11 +3,11 @@
 These files are the configuration, the kubelet's kubeconfig with the files that it names, and each program with its
 interpreter and its arguments. Each file, every symbolic link on its path, and every folder up to / must belong to root
 or to the user who runs the command. Neither a group nor other users may write them. sshd demands the same (StrictModes
-in sshd_config(5)). An ACL that lets somebody write sets the bit of the group in the mode (acl(5)).
+in sshd_config(5)). An ACL that lets somebody write sets the group's write bit (acl(5)).
 
 In a folder with the sticky bit, such as /tmp, everybody may create a file, but only the owners of the file and of the
-folder may remove or rename the file (unlink(2)). So a folder of root in /tmp is safe. A program in /tmp is not safe,
-because an interpreter loads files beside a script, and another user can make a hard link to a file of root.
+folder may remove or rename the file (unlink(2)). So a folder that root owns is safe in /tmp. A program in /tmp is not
+safe: an interpreter loads files beside a script, and another user can make a hard link to a file that root owns.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MAX_PROGRAMS = 6
 kernel starts at most four scripts in a row."""
 _INTERPRETER = re.compile(rb"#![ \t]*([^ \t\n]+)")
 """The start of a script, with the path of its interpreter."""
-_FOLDER_OF_ROOT = "use a folder that only root may write"
+_REMEDY_FOR_FOLDER = "use a folder that only root may write"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ SERVICE_TRUST = Trust(users=frozenset({0}))
 """The trust of the service, which is root."""
 
 
-def user_trust() -> Trust:
+def trust_of_current_user() -> Trust:
     """The trust of the user who runs this process. An ordinary user's umask may let the user's own group write."""
     user = os.geteuid()
     return Trust(users=SERVICE_TRUST.users | {user}, group_may_write=user != 0)
@@ -86,7 +86,7 @@ def trust_in(path: str) -> Trust:
 
     The file's owner and its group may also be able to change the file. The file may be in a folder such as /tmp.
     """
-    return replace(user_trust().with_owner_of(path), group_may_write=True, in_shared_folder=True)
+    return replace(trust_of_current_user().with_owner_of(path), group_may_write=True, in_shared_folder=True)
 
 
 def find_trusted(path: str, trust: Trust) -> PathPart:
@@ -133,14 +133,14 @@ def _require_trusted(part: PathPart, trust: Trust, *, sticky_bit_protects: bool 
     else:
         return
     # Not chmod for a folder such as /tmp, because other users need to write it.
-    remedy = _FOLDER_OF_ROOT if is_sticky else shlex.join(["chmod", "go-w", part.path])
+    remedy = _REMEDY_FOR_FOLDER if is_sticky else shlex.join(["chmod", "go-w", part.path])
     raise NotTrusted(Flaw(part.path, f"is writable by {writers} ({owner_and_mode(status)})", remedy))
 
 
 def _remedy_for_owner(part: PathPart) -> str:
     """What to do if a part of a path belongs to another user."""
     if part.is_folder:  # not chown: the folder may be the home of its owner
-        return _FOLDER_OF_ROOT
+        return _REMEDY_FOR_FOLDER
     options = ["-h"] if part.is_link else []
     return shlex.join(["chown", *options, "root", part.path])
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from capacityd.linux.trust import user_trust
+from capacityd.linux.trust import trust_of_current_user
 from capacityd.model.errors import NodeForbidden, NodeMissing, NodeUnauthorized, NodeUnreachable
 from capacityd.model.node import Event, NodeState, Patch
 from capacityd.node.credential_files import CredentialFiles
@@ -126,7 +126,7 @@ class ApiNode:
 
     def _open_client(self) -> Client:
         """Reads the credentials. Adds their files to the cache, even if the credentials can't be used."""
-        files = CredentialFiles(self._kubeconfig or find_kubelet_kubeconfig(), user_trust())
+        files = CredentialFiles(self._kubeconfig or find_kubelet_kubeconfig(), trust_of_current_user())
         try:
             access = Kubeconfig(files).cluster_access(PLUGIN_TIMEOUT)
             # Without usable credentials, the slow import of the HTTP library is not needed.

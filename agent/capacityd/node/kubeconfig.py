@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from capacityd.linux.trust import Trust, user_trust
+from capacityd.linux.trust import Trust, trust_of_current_user
 from capacityd.model.cluster_access import ClusterAccess
 from capacityd.model.errors import CredentialsMissing, NodeUnauthorized
 from capacityd.model.text import printable
@@ -49,7 +49,7 @@ def load(
     Raises CredentialsMissing if a file does not exist, NodeUnauthorized if a file cannot be read or used, and
     NodeUnreachable if the plugin fails or takes too long.
     """
-    files = CredentialFiles(kubeconfig or find_kubelet_kubeconfig(), trust=trust or user_trust())
+    files = CredentialFiles(kubeconfig or find_kubelet_kubeconfig(), trust=trust or trust_of_current_user())
     return Kubeconfig(files).cluster_access(plugin_timeout)
 
 

@@ -24,11 +24,11 @@ _ESCAPES = str.maketrans({"\\": r"\\", ",": r"\,", "=": r"\="})
 
 
 class WatchFailure(Exception):
-    """Why the Node is not watched now. The message contains no text of the server.
+    """Why the Node is not watched now. The message contains no text from the server.
 
-    reason: the end of a sentence whose subject is the API server. look_now: whether a pass should read the Node at
-    once, because a change may have been missed, or the credentials must be read again. retry_after: the server's
-    Retry-After in seconds.
+    reason: the end of a sentence whose subject is the API server. look_now: whether a reconcile pass should read the
+    Node at once, because a change may have been missed, or the credentials must be read again. retry_after: the
+    server's Retry-After in seconds.
     """
 
     def __init__(self, reason: str, *, look_now: bool = False, retry_after: float = 0.0) -> None:
@@ -51,7 +51,7 @@ class Connection:
         headers = {"Accept": "application/json", "User-Agent": f"capacityd/{__version__}", **target.headers}
         if target.proxy and context:  # the proxy forwards the TLS connection
             self._http.set_tunnel(server.hostname or "", server.port or 443, dict(target.proxy_headers))
-        elif target.proxy:
+        elif target.proxy:  # without TLS, the proxy needs the whole URL
             path = f"http://{server.netloc}{path}"
             headers |= target.proxy_headers
         try:
@@ -132,7 +132,7 @@ def _why_unreachable(error: Exception) -> str:
         return "presented a certificate that the watcher does not accept"
     if isinstance(error, socket.gaierror):
         return "cannot be reached: its name cannot be resolved"
-    is_tls_error = isinstance(error, ssl.SSLError)  # its errno is a number of OpenSSL
+    is_tls_error = isinstance(error, ssl.SSLError)  # its errno is OpenSSL's number for the error
     if isinstance(error, OSError) and error.errno and not is_tls_error:
         return f"cannot be reached: {os.strerror(error.errno)}"
     return "cannot be reached, or its response is damaged"

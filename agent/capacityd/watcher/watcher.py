@@ -60,7 +60,7 @@ class Watcher:
                 failure = WatchFailure("has ended the connection")
             except WatchFailure as e:
                 failure = e
-            self._pause(failure)
+            self._wait_for_next_connection(failure)
 
     def _follow_connection(self) -> None:
         """Watches until the server ends the connection. Raises WatchFailure."""
@@ -74,23 +74,23 @@ class Watcher:
         try:
             line = connection.next_line()
             while line is not None:
-                self._take(line)
+                self._handle_event(line)
                 line = connection.next_line()
         finally:
             connection.close()
 
-    def _take(self, line: bytes) -> None:
-        """Handles an event: reports the Node that the event shows, if the Node has changed. Raises WatchFailure."""
-        seen = self._fingerprint_of(line)
+    def _handle_event(self, line: bytes) -> None:
+        """Reports the Node that an event shows, if the Node has changed. Raises WatchFailure."""
+        node_seen = self._fingerprint_of(line)
         if self._first_event_at is None:
             self._first_event_at = time.monotonic()
-        if seen is None:
+        if node_seen is None:
             self._write(_SIGN_OF_LIFE)
-        elif seen == self._reported:
+        elif node_seen == self._reported:
             self._show_life()
         else:
-            self._reported = seen
-            self._write(json.dumps(["NodeSeen", {"fingerprint": seen}]))
+            self._reported = node_seen
+            self._write(json.dumps(["NodeSeen", {"fingerprint": node_seen}]))
 
     def _fingerprint_of(self, line: bytes) -> str | None:
         """The fingerprint of the Node in an event; None for a bookmark after another event. Raises WatchFailure."""
@@ -100,7 +100,7 @@ class Watcher:
             content = event["object"]
             if kind == "BOOKMARK":
                 is_first_event = self._first_event_at is None
-                return _NO_NODE if is_first_event else None
+                return _NO_NODE if is_first_event else None  # a bookmark comes first only without a Node
             if kind == "ERROR":
                 raise refusal(int(content["code"]))
             if content["metadata"]["name"] != self._target.node:
@@ -109,11 +109,11 @@ class Watcher:
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             raise WatchFailure("has sent an event that cannot be used") from None
 
-    def _pause(self, failure: WatchFailure) -> None:
+    def _wait_for_next_connection(self, failure: WatchFailure) -> None:
         """Reports the failure, and waits until the next connection is due.
 
-        After a long connection, the next connection is due at once. Then the failure is reported only if a pass must
-        read the Node.
+        After a long connection, the next connection is due at once. Then the failure is reported only if a reconcile
+        pass must read the Node.
         """
         now = time.monotonic()
         was_long = self._first_event_at is not None and now - self._first_event_at >= LONG_CONNECTION
@@ -138,7 +138,7 @@ class Watcher:
         self._write(json.dumps(["NotWatched", {"reason": reason, "look_now": failure.look_now}]))
 
     def _show_life(self) -> None:
-        """Writes an empty line, unless another line was written within _SIGN_PERIOD. Each line wakes the service."""
+        """Writes an empty line if no line was written for _SIGN_PERIOD. Not more often: each line wakes the service."""
         if time.monotonic() - self._wrote_at >= _SIGN_PERIOD:
             self._write(_SIGN_OF_LIFE)
 

@@ -21,7 +21,7 @@ def answer_of(
 ) -> PassResult:
     """The answer to the resident process. status, last: the status of this pass and of the last pass.
 
-    memory: the text for the next worker. cache: what the pass has learned about the credentials.
+    memory: the text for the next worker. cache: what this pass has learned about the credentials.
     """
     error = end.error
     return PassResult(
@@ -59,6 +59,7 @@ def _texts_by_name(readings: Mapping[str, Reading]) -> dict[str, str]:
 
 
 def _status_line(status: PassStatus, error: NodeError | None) -> str:
+    """Why the pass has failed or, after success, how many resources are published."""
     if isinstance(error, CredentialsMissing):
         return f"waiting for a kubeconfig: {error}"
     return str(error) if error else status.summary

@@ -39,26 +39,26 @@ def check(folder: str, selection: Selection, reasons: Collection[PassReason]) ->
     errors = tuple(problem.public_text() for problem in loaded.problems)  # without quotes from private files
     is_reload = PassReason.CONFIG in reasons
     previous = runtime_files.read_config(folder) if is_reload else None
-    kept = previous if errors else None
-    active = kept.config if kept else loaded.config
+    kept_previous = previous if errors else None
+    active = kept_previous.config if kept_previous else loaded.config
     result = CheckResult(
         service_config(active, selection),
         configuration_errors=errors,
-        previous_active=kept is not None,
+        previous_active=kept_previous is not None,
         files=files,
     )
     try:
         runtime_files.write_config(folder, CheckedConfig(active, errors))
     except CapacitydError as e:
-        used = previous.config if previous else active  # workers still read the previous configuration
-        send_message(replace(result, config=service_config(used, selection), error=str(e)))
+        used_by_workers = previous.config if previous else active  # the previous configuration is still saved
+        send_message(replace(result, config=service_config(used_by_workers, selection), error=str(e)))
         return 1
-    journal.log_entries(_entries(loaded, previous))
+    journal.log_entries(_journal_entries(loaded, previous))
     send_message(result)
     return 0
 
 
-def _entries(loaded: Loaded, previous: CheckedConfig | None) -> Iterator[JournalEntry]:
+def _journal_entries(loaded: Loaded, previous: CheckedConfig | None) -> Iterator[JournalEntry]:
     """The journal entries about a check. previous: the configuration before a reload; None if this is no reload."""
     for problem in loaded.problems:
         fields = {"CONFIG_FILE": problem.file}
@@ -80,10 +80,10 @@ def _entries(loaded: Loaded, previous: CheckedConfig | None) -> Iterator[Journal
 def service_config(config: Config, selection: Selection) -> ServiceConfig:
     """The part of the configuration that the resident process needs. selection: the options of the command line."""
     subsystems: set[str] = set()
-    kernel: set[KernelEvents] = set()
+    kernel_events: set[KernelEvents] = set()
     kubeconfig = selection.kubeconfig or config.settings.kubeconfig
     kubeconfig_paths = [kubeconfig] if kubeconfig else KUBECONFIG_PATHS
-    files = dict.fromkeys(kubeconfig_paths, PassReason.CONFIG)
+    files = dict.fromkeys(kubeconfig_paths, PassReason.CONFIG)  # path -> why a change starts a reconcile pass
     files[CHECKPOINT] = PassReason.NODE  # the kubelet's file that lists the device plugins
     for resource in config.resources:
         files |= dict.fromkeys(resource.when_paths, PassReason.FILE)
@@ -91,16 +91,16 @@ def service_config(config: Config, selection: Selection) -> ServiceConfig:
         if isinstance(detector, DeviceDetector):
             subsystems.update(detector.udev_subsystems)
             subsystems.update(resource.texts_for(SUBSYSTEM))
-            kernel |= detector.kernel_events
+            kernel_events |= detector.kernel_events
             if resource.has_test("system"):
-                kernel |= detector.system_events
+                kernel_events |= detector.system_events
         elif detector.watched:  # the name of the setting with the path of a file to watch
             watched_paths = [str(table.settings[detector.watched]) for table in resource.tables]
             files |= dict.fromkeys(watched_paths, PassReason.FILE)
     blocked_times = [max_blocked_of(resource) for resource in config.resources]
     return ServiceConfig(
         subsystems=tuple(sorted(subsystems)),
-        kernel=tuple(sorted(kernel)),
+        kernel=tuple(sorted(kernel_events)),
         files=files,
         # An upper limit, because several detectors run at the same time.
         detectors_timeout=MAX_BUSY + sum(blocked_times),

@@ -68,7 +68,7 @@ def _written_changes(outcome: Outcome) -> Iterator[JournalEntry]:
 
 
 def _new_troubles(status: PassStatus, last: PassStatus) -> Iterator[JournalEntry]:
-    """The new troubles of the Node."""
+    """An entry for each trouble of the Node that the last pass has not found."""
     last_troubles = {(trouble.reason, trouble.key) for trouble in last.troubles}
     for trouble in status.troubles:
         is_new = (trouble.reason, trouble.key) not in last_troubles
@@ -88,7 +88,7 @@ def _has_other_entry(trouble: Trouble) -> bool:
 
 
 def _changed_readings(status: PassStatus, last: PassStatus) -> Iterator[JournalEntry]:
-    """The resources that have become unknown, or known again."""
+    """An entry for each resource that has become unknown, or known again."""
     for name, reading in status.readings.items():
         was_unknown = isinstance(last.readings.get(name), Unknown)
         is_unknown = isinstance(reading, Unknown)
@@ -104,7 +104,7 @@ def _changed_readings(status: PassStatus, last: PassStatus) -> Iterator[JournalE
 
 
 def _new_holds(end: PassEnd, status: PassStatus, last: PassStatus) -> Iterator[JournalEntry]:
-    """The changes that a limit holds back since this pass."""
+    """An entry for each change that a limit holds back since this pass."""
     held_before = {wait.key for wait in last.waits if wait.holds_change}
     published_by_key = {change.key: change.published for change in status.changes}
     for wait in status.waits:

@@ -25,7 +25,7 @@ def main(arguments: list[str]) -> None:
     folder, selection_json, *early = arguments
     selection = decode(Selection, parse(selection_json.encode()))
     if early:
-        _prepare()
+        _import_for_pass()
     status = 0
     for line in sys.stdin.buffer:  # the input ends when the service ends or no longer needs this worker
         request = decode(JobRequest, parse(line))
@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> None:
     _exit(status)
 
 
-def _prepare() -> None:
+def _import_for_pass() -> None:
     """Imports what a pass needs. Ignores errors, because the pass reports them."""
     with suppress(Exception):
         from capacityd.node import api_node, client  # noqa: F401

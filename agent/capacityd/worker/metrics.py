@@ -36,13 +36,13 @@ def gauges(config: Config, status: PassStatus) -> list[Gauge]:
         Gauge(
             "capacityd_resource_expected",
             "`expect`, on machines that the resource applies to",
-            _series_of_resources(_expected(config, status)),
+            _series_of_resources(_expected_quantities(config, status)),
             labels=("resource",),
         ),
         Gauge(
             "capacityd_resource_trouble",
             "1 for each reason why a resource is not as configured",
-            dict.fromkeys(sorted(_troubles(status)), 1.0),
+            dict.fromkeys(sorted(_trouble_labels(status)), 1.0),
             labels=("resource", "reason"),
         ),
         Gauge(
@@ -51,14 +51,14 @@ def gauges(config: Config, status: PassStatus) -> list[Gauge]:
             {(condition.reason, condition.status): 1.0} if condition else {},
             labels=("reason", "status"),
         ),
-        _number("capacityd_last_reconcile_timestamp_seconds", "time of the last pass", status.at),
-        _number(
+        _unlabelled("capacityd_last_reconcile_timestamp_seconds", "time of the last pass", status.at),
+        _unlabelled(
             "capacityd_last_success_timestamp_seconds",
             "time of the last pass without an error; 0 if there was none since the start",
             status.succeeded_at or 0.0,
         ),
-        _number("capacityd_resync_period_seconds", "`resync`", config.settings.resync),
-        _number("capacityd_observe", "1 while nothing is written, because of `observe`", config.settings.observe),
+        _unlabelled("capacityd_resync_period_seconds", "`resync`", config.settings.resync),
+        _unlabelled("capacityd_observe", "1 while nothing is written, because of `observe`", config.settings.observe),
         Gauge(
             "capacityd_configuration_info",
             "1 for the hash of the configuration",
@@ -69,7 +69,7 @@ def gauges(config: Config, status: PassStatus) -> list[Gauge]:
     ]
 
 
-def _number(name: str, about: str, number: float) -> Gauge:
+def _unlabelled(name: str, about: str, number: float) -> Gauge:
     """A metric without labels."""
     return Gauge(name, about, {(): float(number)})
 
@@ -79,7 +79,7 @@ def _series_of_resources(numbers: Mapping[str, int]) -> dict[tuple[str, ...], fl
     return {(resource,): float(numbers[resource]) for resource in sorted(numbers)}
 
 
-def _expected(config: Config, status: PassStatus) -> dict[str, int]:
+def _expected_quantities(config: Config, status: PassStatus) -> dict[str, int]:
     """Resource -> expected quantity. Resources that do not apply to this machine are left out."""
     expected = config.expectations()
     for name, reading in status.readings.items():
@@ -88,7 +88,7 @@ def _expected(config: Config, status: PassStatus) -> dict[str, int]:
     return expected
 
 
-def _troubles(status: PassStatus) -> set[tuple[str, str]]:
+def _trouble_labels(status: PassStatus) -> set[tuple[str, str]]:
     """Pairs of a resource or label, and a reason of the condition.
 
     Unknown readings are those of this pass. All other troubles come from the last pass that has read the Node.

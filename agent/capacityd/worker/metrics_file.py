@@ -38,17 +38,17 @@ _ADVICE = {
 _OPEN_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-def replace(earlier: str | None, config: Config, status: PassStatus) -> MetricsResult | None:
+def replace(earlier_path: str | None, config: Config, status: PassStatus) -> MetricsResult | None:
     """Writes the configured file, and removes the file at the earlier path if the path has changed.
 
     Returns an error or the written path; None if no file is configured and no error has occurred.
 
-    earlier: the path in the last pass; None if the last pass wrote no file. status: the status of this pass.
+    earlier_path: the path in the last pass; None if the last pass wrote no file. status: the status of this pass.
     """
     path = config.settings.textfile
     removal_error = ""
-    if earlier and earlier != path:
-        removal_error = remove(earlier)
+    if earlier_path and earlier_path != path:
+        removal_error = remove(earlier_path)
     written = _write(path, config, status) if path else None
     if written and written.error:
         return written
@@ -61,9 +61,9 @@ def remove(path: str) -> str:
     """Removes the file if it contains the service's metrics. Returns why the removal failed; "" after success."""
     try:
         with _path_in_open_folder(path) as path_in_folder:
-            if _is_of_service(path_in_folder):
+            if _contains_own_metrics(path_in_folder):
                 os.unlink(path_in_folder)
-    except (FileNotFoundError, NotADirectoryError):  # it is already gone
+    except (FileNotFoundError, NotADirectoryError):  # the file is already gone
         return ""
     except OSError as e:
         return f"{path} could not be removed: {e.strerror}; node_exporter still reports its old metrics"
@@ -89,7 +89,7 @@ def _write(path: str, config: Config, status: PassStatus) -> MetricsResult:
 
 @contextmanager
 def _path_in_open_folder(path: str) -> Iterator[str]:
-    """A path to the file that goes through the file descriptor of its folder, which stays open. Raises OSError.
+    """Yields a path to the file that leads through its folder's descriptor. Then closes the folder. Raises OSError.
 
     The folder is not opened through a link that another user has made (linux/opening.py).
     """
@@ -104,7 +104,7 @@ def _path_in_open_folder(path: str) -> Iterator[str]:
         os.close(fd)
 
 
-def _is_of_service(path: str) -> bool:
+def _contains_own_metrics(path: str) -> bool:
     """Whether this is a regular file with the service's metrics. The service writes no links. Raises OSError."""
     if not stat.S_ISREG(os.lstat(path).st_mode):
         return False

@@ -34,7 +34,7 @@ def to_text(memory: PassMemory) -> str:
 
 
 def from_text(text: str) -> PassMemory:
-    """Restores the memory from a text of to_text(). The memory is empty if the text is empty or of another version."""
+    """Restores the memory from the text of to_text(). The memory is empty if the text is empty or another version's."""
     try:
         return from_file(PassMemory, text.encode(), __version__)
     except Malformed:

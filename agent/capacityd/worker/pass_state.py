@@ -59,7 +59,7 @@ class PassStatus:
 
     @property
     def summary(self) -> str:
-        """How many resources are published, and why the others are not, for people."""
+        """A line for people: how many resources are published, and why the others are not."""
         readings = self.readings.values()
         reasons = [trouble.reason for trouble in self.troubles]
         counts = {

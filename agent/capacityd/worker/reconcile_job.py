@@ -91,8 +91,8 @@ class PassJob:
         inputs = self._inputs(self._read_machine(None))
         wait = Wait(inputs.uptime + start_in, WaitReason.START_JITTER)
         end = PassEnd(inputs, self._last.reconcile)
-        status = replace(self._status(end), waits=(wait,))
-        self._show(status)
+        status = replace(self._status_after(end), waits=(wait,))
+        self._save_status(status)
         memory = replace(self._last, status=status)
         text = pass_memory.to_text(memory)
         self.send(PassResult(memory=text, start_in=start_in, status=wait.text(inputs.uptime)))
@@ -123,8 +123,8 @@ class PassJob:
     def _finish(self, end: PassEnd, cache: CredentialsCache) -> None:
         """Answers the service, and writes the files and the journal."""
         last = self._last
-        status = self._status(end)
-        self._show(status)
+        status = self._status_after(end)
+        self._save_status(status)
         self.log(journal.pass_entries(end, status, last.status))
         memory = PassMemory(end.memory, status, cache.identity, textfile=self._config.settings.textfile)
         text = pass_memory.to_text(memory)
@@ -134,14 +134,14 @@ class PassJob:
         if metrics_result:
             self.send(metrics_result)
 
-    def _show(self, status: PassStatus) -> None:
-        """Saves the state for `status`. Ignores errors, because no decision depends on the file, and `status` itself
+    def _save_status(self, status: PassStatus) -> None:
+        """Saves the status for `status`. Ignores errors, because no decision depends on the file, and `status` itself
         reports a folder that is not writable."""
         with suppress(CapacitydError):
             runtime_files.write_state(self._folder, status)
 
-    def _status(self, end: PassEnd) -> PassStatus:
-        """The status of the pass. All data of the Node comes from the last pass that has read the Node."""
+    def _status_after(self, end: PassEnd) -> PassStatus:
+        """The status after this pass. All data of the Node comes from the last pass that has read the Node."""
         config = self._config
         now = self.now()
         last = self._last.status
@@ -161,7 +161,7 @@ class PassJob:
         if outcome is None:
             return status
         node = outcome.node
-        published = published_in(node.annotation)  # not from the plan, which observe mode does not write
+        published = published_in(node.annotation)  # not the plan's numbers, because observe mode does not write them
         changes = [
             replace(change, stored=node.stored(change.key), published=published.get(change.key))
             for change in outcome.plan.changes

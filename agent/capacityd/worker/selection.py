@@ -33,10 +33,10 @@ def node_of(selection: Selection, config: Config, host: Host, cache: Credentials
     node_name = node_name_of(selection, config)
     if selection.node_file is not None:
         return FileNode(selection.node_file, node_name)
-    from capacityd.node.api_node import ApiNode  # a command without requests needs no library
+    from capacityd.node.api_node import ApiNode  # a command that sends no request does not need the library
 
     is_recording = selection.machine is not None
-    required_id = None if is_recording else machine_id(host)  # None accepts any machine's Node
+    required_id = None if is_recording else machine_id(host)  # None and "" accept any machine's Node
     required_uuid = system_uuid(host) if required_id else ""
     machine = Machine(host.hostname(), required_id, required_uuid)
     kubeconfig = selection.kubeconfig or config.settings.kubeconfig

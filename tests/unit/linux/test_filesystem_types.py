@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from capacityd.linux.filesystem_types import is_of_pods
+from capacityd.linux.filesystem_types import belongs_to_pods
 
 ID = "51d0" * 16  # as long as the ids of containers, layers and staged volumes
 OF_PODS = (
@@ -54,9 +54,9 @@ OF_THE_MACHINE = (
 
 @pytest.mark.parametrize("point", [*OF_PODS, *OF_THE_MACHINE])
 def test_mount_points_of_pods_are_told_apart_from_the_machines(point: str) -> None:
-    assert is_of_pods(point) == (point in OF_PODS)
+    assert belongs_to_pods(point) == (point in OF_PODS)
 
 
 def test_a_namespace_stores_nothing() -> None:
-    assert is_of_pods("/run/netns/cni-8e4c", "nsfs")
-    assert not is_of_pods("/run/netns", "tmpfs")
+    assert belongs_to_pods("/run/netns/cni-8e4c", "nsfs")
+    assert not belongs_to_pods("/run/netns", "tmpfs")

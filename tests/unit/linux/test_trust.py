@@ -11,7 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from capacityd.linux.trust import SERVICE_TRUST, NotTrusted, flaw_of, open_trusted, trust_in, trusted_names, user_trust
+from capacityd.linux.trust import (
+    SERVICE_TRUST,
+    NotTrusted,
+    flaw_of,
+    open_trusted,
+    trust_in,
+    trust_of_current_user,
+    trusted_names,
+)
 from tests import ROOT
 from tests.support.forked import forked, open_files
 from tests.support.reachable import make_reachable
@@ -187,12 +195,12 @@ def test_only_what_has_content_counts(file: Path) -> None:
 
 def test_a_trusted_file_is_opened_and_a_missing_one_is_an_error(file: Path) -> None:
     before = open_files()
-    with open(open_trusted(str(file), user_trust()), encoding="utf-8") as f:
+    with open(open_trusted(str(file), trust_of_current_user()), encoding="utf-8") as f:
         assert f.read() == "root's"
     with pytest.raises(FileNotFoundError):
-        open_trusted(f"{file}.missing", user_trust())
+        open_trusted(f"{file}.missing", trust_of_current_user())
     with pytest.raises(ValueError, match="null"):
-        open_trusted("\0", user_trust())
+        open_trusted("\0", trust_of_current_user())
     assert open_files() == before
 
 
@@ -201,9 +209,9 @@ def test_a_path_that_leads_nowhere_has_no_flaw(tmp_path: Path) -> None:
     (tmp_path / "dangling").symlink_to("nowhere")
     (tmp_path / "file").touch()
     for name in ("loop", "dangling", "none", "file/below"):
-        assert flaw_of(str(tmp_path / name), user_trust()) is None
-    assert flaw_of("/", user_trust()) is None
-    assert flaw_of(f"{tmp_path}/../{tmp_path.name}/./file", user_trust()) is None
+        assert flaw_of(str(tmp_path / name), trust_of_current_user()) is None
+    assert flaw_of("/", trust_of_current_user()) is None
+    assert flaw_of(f"{tmp_path}/../{tmp_path.name}/./file", trust_of_current_user()) is None
 
 
 @as_root
@@ -238,7 +246,7 @@ def test_a_user_trusts_root_and_the_own_files(
     def flaw() -> str:
         os.setgid(user)
         os.setuid(user)
-        return str(flaw_of(str(file), user_trust()))
+        return str(flaw_of(str(file), trust_of_current_user()))
 
     found = forked(flaw)
     assert (why in found) if why else found == "None"
@@ -248,7 +256,7 @@ def test_a_user_trusts_root_and_the_own_files(
 def test_the_owner_of_a_named_file_is_trusted(file: Path) -> None:
     owned(file, OTHER, OTHER, 0o664)
     assert flaw_of(str(file), trust_in(str(file))) is None
-    assert trust_in(f"{file}.missing").users == user_trust().users
+    assert trust_in(f"{file}.missing").users == trust_of_current_user().users
     owned(file.parent, 0, 0, 0o1777)
     assert flaw_of(str(file), trust_in(str(file))) is None, "such as /tmp/try.toml"
     owned(file, OTHER, OTHER, 0o666)
@@ -259,7 +267,7 @@ def test_the_owner_of_a_named_file_is_trusted(file: Path) -> None:
 def test_in_the_services_user_namespace_the_flaws_are_the_same(file: Path) -> None:
     """There, all other users have one uid. The answers are the same."""
     owned(file.parent, 0, OTHER, 0o775)
-    code = "import sys; from capacityd.linux.trust import *; print(flaw_of(sys.argv[1], user_trust()))"
+    code = "import sys; from capacityd.linux.trust import *; print(flaw_of(sys.argv[1], trust_of_current_user()))"
     command = ["unshare", "--map-root-user", sys.executable, "-c", code, str(file)]
 
     def answer() -> str:

@@ -49,6 +49,7 @@ def entries() -> Iterator[str]:
 
 def _table(gauges: Iterable[Gauge]) -> str:
     rows = (
-        f"| `{gauge.name}` | {', '.join(f'`{label}`' for label in gauge.labels)} | {gauge.about} |" for gauge in gauges
+        f"| `{gauge.name}` | {', '.join(f'`{label}`' for label in gauge.label_names)} | {gauge.about} |"
+        for gauge in gauges
     )
     return "\n".join(["| metric | labels | meaning |", "|---|---|---|", *rows])

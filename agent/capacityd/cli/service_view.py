@@ -17,7 +17,7 @@ from capacityd.model.errors import CredentialsNotTrusted, NodeError, NodeUnautho
 from capacityd.model.text import printable
 from capacityd.node.kubeconfig import load
 from capacityd.node.kubelet_kubeconfig import find_kubelet_kubeconfig
-from capacityd.node.own_node import node_of
+from capacityd.node.own_node import node_in_credentials
 from capacityd.schema.config import Config, Resource
 from capacityd.schema.toml_values import toml_key
 
@@ -63,7 +63,7 @@ def _node_name_error(name: str, kubeconfig: str | None) -> str:
         access = load(kubeconfig, plugin_timeout=None, trust=SERVICE_TRUST)  # None: runs no exec plugin
     except NodeError:
         return ""
-    node = node_of(access)
+    node = node_in_credentials(access)
     if not node or node == name:  # "": the credentials name no Node
         return ""
     return f'"{name}", but the credentials in {access.kubeconfig} are those of Node "{node}": remove node_name'

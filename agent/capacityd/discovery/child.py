@@ -19,7 +19,7 @@ from capacityd.linux.clock import busy_time
 from capacityd.linux.mark import mark_this_process
 from capacityd.model.codec import Malformed, decode_variant, encode_variant, parse
 from capacityd.model.errors import Cause
-from capacityd.model.quoting import how_to_see
+from capacityd.model.quoting import explain_hint
 from capacityd.model.reading import Explanation, Reading, Unknown
 from capacityd.model.text import printable
 from capacityd.schema.config import Resource
@@ -181,7 +181,7 @@ def _run_child(read: Callable[[], object], resource: Resource, pipe: int, *, exp
             if explain:
                 result = Unknown(why, Cause.DETECTOR_FAILED, explanation=Explanation(message))
             else:
-                result = Unknown(f"{why}{how_to_see(message)}", Cause.DETECTOR_FAILED)
+                result = Unknown(f"{why}{explain_hint(message)}", Cause.DETECTOR_FAILED)
         data = json.dumps(encode_variant(result)).encode()
         while data:
             written = os.write(pipe, data)

@@ -17,7 +17,7 @@ from capacityd.discovery.when import check_when
 from capacityd.model.errors import Cause, HostError
 from capacityd.model.host import Host, resolve_link, whole_number_in
 from capacityd.model.quantity import is_countable
-from capacityd.model.quoting import how_to_see
+from capacityd.model.quoting import explain_hint
 from capacityd.model.reading import Absent, Contribution, Explanation, Quantity, Reading, Unknown
 from capacityd.schema.config import Resource
 from capacityd.schema.device import SUBSYSTEM, Device, DeviceDetector, ValueDetector
@@ -56,7 +56,7 @@ def _without_quotes(reading: Reading) -> Reading:
         contributions = tuple(replace(contribution, detail="") for contribution in reading.contributions)
         return replace(reading, contributions=contributions)
     if isinstance(reading, Unknown) and reading.explanation is not None:
-        hint = how_to_see(reading.explanation.detail)  # how to see the removed text; "" if there is none
+        hint = explain_hint(reading.explanation.detail)  # how to see the removed text; "" if there is none
         return replace(reading, reason=f"{reading.reason}{hint}", explanation=None)
     return reading
 

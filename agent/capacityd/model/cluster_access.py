@@ -1,4 +1,4 @@
-"""How to reach an API server. The watcher imports little, so ClusterAccess is no dataclass."""
+"""How to reach an API server. ClusterAccess is no dataclass, because the watcher must import little."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class ClusterAccess:
         self.impersonated = impersonated
         """The user that every request impersonates; None for no impersonation."""
         self.certificate = certificate
-        """The client certificate, as PEM."""
+        """The client certificate, as PEM; None for no certificate."""
         self.key = key
         """The key of the client certificate, as PEM."""
 
     @classmethod
     def from_json(cls, line: bytes | str) -> ClusterAccess:
-        """Restores the access from as_json()."""
+        """Restores the access from the result of as_json()."""
         return cls(**json.loads(line))
 
     def as_json(self) -> str:
@@ -58,7 +58,7 @@ class ClusterAccess:
 
     @property
     def api_server(self) -> str:
-        """The API server's name in messages. The address is left out, because a kubeconfig may be secret."""
+        """The API server's name in messages. The address is not shown, because a kubeconfig's content may be secret."""
         return f"the API server in {self.kubeconfig}"
 
     @property

@@ -51,19 +51,19 @@ def decode_variant(union: Any, data: object) -> Any:
 def parse(content: bytes | bytearray) -> Any:
     """Parses JSON. Raises Malformed, also for NaN and infinity, and for JSON that is nested too deeply."""
     try:
-        return json.loads(content, parse_constant=_refuse)
+        return json.loads(content, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as e:
         raise Malformed("not JSON") from e
 
 
-def _refuse(constant: str) -> float:
+def _refuse_constant(constant: str) -> float:
     """json.loads() calls this for NaN, Infinity and -Infinity."""
     raise Malformed(f"{constant} is not JSON")
 
 
 def _encode(kind: Any, value: object) -> Any:
     """Encodes a value of a declared type. If the type is a union with a container, the container must come first."""
-    types = _types(kind)
+    types = _types_without_none(kind)
     if isinstance(value, Enum):
         return value.value
     if _has_fields(value):
@@ -123,7 +123,7 @@ def _decode_union(kinds: tuple[Any, ...], data: Any) -> Any:
 
 
 def _decode_variant(classes: tuple[Any, ...], data: Any) -> Any:
-    """Restores a value that was encoded together with the name of its class."""
+    """Restores a value from [name of its class, content]."""
     class_by_name = {kind.__name__: kind for kind in classes}
     match data:
         case [str(name), content] if name in class_by_name:
@@ -166,7 +166,7 @@ def _decode_number(data: Any) -> float:
 
 
 def _require_type(kind: type[_T], data: Any) -> _T:
-    """Returns the data. Raises Malformed for any other type, even for a bool instead of an int."""
+    """Returns the data if it has exactly this type. Otherwise raises Malformed, even for a bool instead of an int."""
     if type(data) is not kind:
         raise Malformed(f"not a {kind.__name__}")
     return data
@@ -180,7 +180,7 @@ def _construct(kind: Any, /, *arguments: Any, **named: Any) -> Any:
         raise Malformed(str(e)) from e
 
 
-def _types(kind: Any) -> tuple[Any, ...]:
+def _types_without_none(kind: Any) -> tuple[Any, ...]:
     """The types of a union without None; for any other type, only the type itself."""
     if get_origin(kind) not in (Union, UnionType):
         return (kind,)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 CHECKPOINT = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
-"""The kubelet's list of device plugins, which only root can read. --root-dir does not change the path."""
+"""The kubelet's list of device plugins, which only root can read. The kubelet's --root-dir does not change the path."""
 CHECKPOINT_UNREADABLE = (
     f"the kubelet's list of device plugins can't be read ({CHECKPOINT}). If this file is damaged, the kubelet cannot "
     "read it either: remove it"
@@ -62,7 +62,7 @@ PLUGIN_DOMAINS: Mapping[str, str] = {
 
 
 def plugin_domain(name: str) -> str | None:
-    """The domain of a resource's name, or its parent domain, if PLUGIN_DOMAINS contains the domain; otherwise None."""
+    """The key of PLUGIN_DOMAINS that is the domain of a resource's name, or a parent domain; None if there is none."""
     name_domain, _, _ = name.partition("/")
     for domain in PLUGIN_DOMAINS:
         if name_domain == domain or name_domain.endswith(f".{domain}"):

@@ -109,7 +109,7 @@ class NodeError(CapacitydError):
 
 
 class NodeFileUnusable(NodeError):
-    """The file of a Node or of a list of Nodes can't be read, or contains something else."""
+    """The file of a Node or of a list of Nodes can't be read, or contains neither."""
 
     exit_status = 2
 
@@ -117,7 +117,7 @@ class NodeFileUnusable(NodeError):
 class NodeUnreachable(NodeError):
     """The API server sends no usable response, or HTTP 429 or 5xx. A later attempt may succeed.
 
-    retry_after: the server's Retry-After in seconds.
+    retry_after: the server's Retry-After in seconds; 0 if it sent none.
     """
 
     exit_status = 3

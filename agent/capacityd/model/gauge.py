@@ -15,16 +15,15 @@ class Gauge:
     about: str
     """The meaning of the metric, for its HELP line and the documentation."""
     series: Mapping[tuple[str, ...], float]
-    """Values of the labels -> the number. The key of a metric without labels is ()."""
-    labels: tuple[str, ...] = ()
-    """The names of the labels."""
+    """The labels' values, in the order of label_names -> the number. The key of a metric without labels is ()."""
+    label_names: tuple[str, ...] = ()
 
 
-def exposition(gauges: Iterable[Gauge], labels: Mapping[str, str]) -> bytes:
+def exposition(gauges: Iterable[Gauge], common_labels: Mapping[str, str]) -> bytes:
     """The metrics in Prometheus' text format.
 
-    labels: name -> value of labels that all series get in addition. Raises ImportError without
-    python3-prometheus-client.
+    common_labels: name -> value, for each label that all series have in addition to their own. Raises ImportError
+    without python3-prometheus-client.
     """
     from prometheus_client import CollectorRegistry, generate_latest
     from prometheus_client.core import GaugeMetricFamily
@@ -32,9 +31,10 @@ def exposition(gauges: Iterable[Gauge], labels: Mapping[str, str]) -> bytes:
     class Collector:  # duck-typed: older versions of the library have no class Collector
         def collect(self) -> Iterator[Any]:
             for gauge in gauges:
-                family = GaugeMetricFamily(gauge.name, gauge.about, labels=[*labels, *gauge.labels])
+                label_names = [*common_labels, *gauge.label_names]
+                family = GaugeMetricFamily(gauge.name, gauge.about, labels=label_names)
                 for values, number in gauge.series.items():
-                    family.add_metric([*labels.values(), *values], number)
+                    family.add_metric([*common_labels.values(), *values], number)
                 yield family
 
     registry = CollectorRegistry()  # by default, register() does not call collect()

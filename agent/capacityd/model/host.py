@@ -18,7 +18,7 @@ class Content:
     """A file's content and age."""
 
     lines: tuple[str, ...]
-    """The lines as printable text. White space around the content and at the ends of lines is removed."""
+    """The printable lines. White space at the start and end of the file and at the end of each line is removed."""
     age: float
     """Seconds since the file was last modified."""
 
@@ -86,7 +86,7 @@ class SystemDevices:
 class Host(Protocol):
     """A machine, live or recorded. Every method may raise HostError, which means that the value is unknown.
 
-    Names and paths are unchanged. Other texts are printable, unless a method says otherwise.
+    Names and paths are unchanged. All other texts except that of raw() are printable.
     """
 
     def listdir(self, folder: str) -> Sequence[str]:
@@ -142,7 +142,7 @@ class Host(Protocol):
     def lines(self, path: str) -> Sequence[str]:
         """The non-empty lines of a text file; empty if the file does not exist.
 
-        A NUL also ends a line, because some kernel files separate lists with NULs. A tab becomes a space.
+        A NUL also ends a line, because NULs separate the items of a list in some kernel files. A tab becomes a space.
         """
 
     def raw(self, path: str, limit: int) -> str:
@@ -158,7 +158,7 @@ class Host(Protocol):
         """Runs a program for at most timeout seconds. Ends all child processes that the program leaves."""
 
     def sandbox_advice(self, paths: Sequence[str], *, program_failed: bool = False) -> str:
-        """The end of a message about the service's sandbox, which may deny these paths; "" outside of the sandbox.
+        """The end of a message about these paths: the service's sandbox may deny them; "" if it does not.
 
         program_failed: whether the paths come from the command of a program that failed.
         """
@@ -185,17 +185,17 @@ def whole_number_in(text: str, name: str) -> int:
 
 
 def read_optional_attr(host: Host, path: str) -> str | None:
-    """The text of a driver's file; None if it is missing, or the driver does not support it (EINVAL, EOPNOTSUPP)."""
+    """The text of a driver's file; None if the file is missing, or if the driver has no value for it."""
     try:
         return host.text(path)
     except HostError as e:
-        if e.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
-            raise
-        return None
+        if e.errno in (errno.EINVAL, errno.EOPNOTSUPP):  # the driver has no value
+            return None
+        raise
 
 
 def resolve_link(host: Host, path: str) -> str | None:
-    """A link's target; None if the link does not exist. Raises HostError if only the target does not exist."""
+    """A link's target; None if the link does not exist. Raises HostError if the link exists without its target."""
     target = host.resolve(path)
     if target is None:
         folder, _, name = path.rpartition("/")

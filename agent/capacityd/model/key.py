@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _LABEL_PREFIX = "label "
-"""The start of a label's text. No resource's name begins with it, because names contain no space."""
+"""The text of a label's key begins with this. No resource's name does, because names contain no space."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Key:
 
     @property
     def label(self) -> Key:
-        """The label that repeats this resource's number."""
+        """The key of the label that repeats this resource's number."""
         return Key(self.name, is_label=True)
 
 

@@ -48,15 +48,15 @@ class ServiceConfig:
     """The part of the configuration that the resident process needs."""
 
     subsystems: tuple[str, ...] = ()
-    """udev subsystems."""
+    """The udev subsystems whose events start a reconcile pass."""
     kernel: tuple[KernelEvents, ...] = ()
-    """The kernel events that come neither from udev nor from files."""
+    """The other kernel events that start a reconcile pass."""
     files: Mapping[str, PassReason] = field(default_factory=dict)
-    """Path -> the reason for a pass when the file changes."""
+    """Path -> the reason for the reconcile pass that a change of the file starts."""
     detectors_timeout: float = 0.0
-    """Seconds that the detectors of a pass may take in total."""
+    """Seconds that all detectors of a reconcile pass may take together."""
     resync: float = 3600.0
-    """Seconds between two passes without an event. Such a pass refreshes the condition's heartbeat."""
+    """Seconds after which a reconcile pass starts without an event. The pass refreshes the condition's heartbeat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class PassResult:
     credential_files: tuple[str, ...] = ()
     """The files with the pass's credentials. If empty, the service continues to watch the files of the last pass."""
     node_fingerprint: str | None = None
-    """The fingerprint after the pass, or "" for a missing Node; None if the pass has not read the Node."""
+    """The Node's fingerprint after the pass; "" if there is no Node, None if the pass has not read the Node."""
     changed: bool = True
     """Whether a reading differs from that of the last pass. True if the worker has ended without a result."""
     watch_target: str = field(default="", repr=False)
@@ -124,6 +124,7 @@ class MetricsResult:
     """The result of writing the metrics file, and of removing files at earlier paths."""
 
     path: str
+    """The metrics file; "" if none is configured."""
     error: str = ""
     """Why a file could not be written or removed; "" if there was no error."""
     advice: str = ""
@@ -160,7 +161,7 @@ WatcherMessage: TypeAlias = NodeSeen | NotWatched
 """A line of the watcher's standard output."""
 
 EARLY = "early"
-"""The argument of a worker that starts before its pass is due. The worker then imports the modules for the pass."""
+"""The argument of a worker process that starts before its pass is due. It then imports the modules for the pass."""
 
 SERVICE_STATUS = "service.json"
 """The file in the runtime directory with the status of the resident process."""

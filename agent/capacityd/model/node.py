@@ -63,7 +63,7 @@ class Stored:
     allocatable: str | None
 
     def equals(self, number: int | None) -> bool:
-        """Whether both fields are this number. The number None stands for empty fields."""
+        """Whether both fields are this number. None: whether both fields are empty."""
         text = None if number is None else str(number)
         return self.capacity == text and self.allocatable == text
 
@@ -135,7 +135,7 @@ class NodeState:
         annotations = {ANNOTATION: self.annotation, CONFIGURATION_ANNOTATION: self.configuration, **patch.annotations}
         conditions = () if patch.removes_conditions else self.conditions
         if patch.condition is not None:
-            conditions = (patch.condition, *conditions[1:])
+            conditions = (patch.condition, *conditions[1:])  # replaces the first one
         return replace(
             self,
             resource_version="",
@@ -195,7 +195,7 @@ class Event:
     reason: str
     message: str
     action: str = ""
-    """What was done."""
+    """What capacityd did, such as Publish."""
 
 
 class Node(Protocol):

@@ -1,4 +1,4 @@
-"""How soon a pass tries again after something went wrong.
+"""How soon capacityd tries again after something went wrong.
 
 The pause is a tenth of the time for which the problem has lasted. It is at least the shortest pause for the cause, and
 at most ten minutes. An event that may end the problem ends the pause.
@@ -12,7 +12,7 @@ LONGEST_PAUSE = 600.0
 """The longest pause in seconds."""
 
 MIN_JITTER_FACTOR = 2 / 3
-"""A random factor from this one to 1 shortens each pause, so that the machines do not all retry at the same time."""
+"""Each pause is multiplied by a random factor from this one to 1, so that not all machines retry together."""
 
 _PAUSE_SHARE = 0.1
 """The pause, as a share of the time for which the problem has lasted."""
@@ -31,11 +31,11 @@ LONGEST_RETRY_AFTER = 60.0
 
 def retry_after_in(header: str) -> float:
     """The seconds in a header Retry-After; 0.0 for any other text, such as a date, which no API server sends."""
-    is_number = header.isascii() and header.isdigit() and len(header) < 10  # more digits would be over 30 years
+    is_number = header.isascii() and header.isdigit() and len(header) < 10  # ten digits are over 30 years
     return float(header) if is_number else 0.0
 
 
-def pause(cause: RetryCause, problem_age: float, retry_after: float = 0.0) -> float:
+def pause_seconds(cause: RetryCause, problem_age: float, retry_after: float = 0.0) -> float:
     """Returns the seconds until the next attempt.
 
     problem_age: the seconds for which the problem has lasted. retry_after: the server's Retry-After in seconds.

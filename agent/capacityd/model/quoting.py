@@ -1,6 +1,7 @@
 """Quotes text from the machine for `probe --explain`. Messages that anybody may read contain only the text's length.
 
-The text may be another user's secret: a link may lead to a file of root, and a program may print its password.
+The text may be another user's secret: a link may lead to a file that only root can read, and a program may print its
+password.
 """
 
 from __future__ import annotations
@@ -26,6 +27,6 @@ def length_text(text: str) -> str:
     return plural(len(text), "character")
 
 
-def how_to_see(detail: str) -> str:
-    """The end of a message about a reading: how to see the detail; "" if there is no detail."""
+def explain_hint(detail: str) -> str:
+    """The end of a message about a reading: the command that shows the detail; "" if there is no detail."""
     return '; "sudo capacityd probe --explain" shows the text' if detail else ""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from capacityd.node.client import Client
 
 _MAX_EVENT_MESSAGE = 1024
-"""The limit of events.k8s.io in characters. Events of v1 have no limit, but clients may read them through this API."""
+"""The limit of events.k8s.io in characters. v1 has no limit, but clients may read its Events through events.k8s.io."""
 
 
 class ApiNode:
@@ -137,7 +137,7 @@ class ApiNode:
             self._cache.files = files.paths()
 
     def _user(self, client: Client) -> User:
-        """The user of the credentials. If node_name is configured, the user may be unknown."""
+        """The user of the credentials; User() if the API server denies the review, but node_name is configured."""
         if client.access.impersonated:
             # The API server checks at each request whether we may act as this user, so no review is needed.
             return User(client.access.impersonated)

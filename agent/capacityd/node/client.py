@@ -25,7 +25,7 @@ from capacityd.node.tls import tls_contexts
 T = TypeVar("T")
 
 _METHODS = {"get": "GET", "list": "GET", "create": "POST", "patch": "PATCH"}
-"""The verb in a role -> the method in HTTP."""
+"""A role's verb -> the HTTP method."""
 _CONNECT_TIMEOUT = 5.0
 """Seconds to connect. The name resolution may take longer."""
 _TIMEOUT = 12.0
@@ -48,7 +48,7 @@ class Client:
         with _as_node_errors(access):
             self._pool = _connection_pool(access)
             self._pool.connection_pool_kw["ssl_context"] = next(self._untried_contexts)
-            weakref.finalize(self, self._pool.clear)  # urllib3 1.26 does not close its sockets
+            weakref.finalize(self, self._pool.clear)  # by itself, urllib3 1.26 does not close its sockets
 
     def request(
         self,

@@ -81,7 +81,7 @@ class CredentialFiles:
         except FileNotFoundError as e:
             question = "" if self.trust is None else ". Has the kubelet joined the cluster?"
             raise CredentialsMissing(f"{subject} does not exist{question}{sandbox_advice([path])}") from e
-        except (OSError, ValueError) as e:  # ValueError: a null character
+        except (OSError, ValueError) as e:  # ValueError: the path contains a null character
             reason = e.strerror if isinstance(e, OSError) else "it is not a path"
             advice = ""
             if isinstance(e, PermissionError) and self.trust is not None:

@@ -42,7 +42,7 @@ _NODE_RESTRICTION_DENIAL = re.compile(r'node "[^"]*" is not allowed to modify no
 Source: admitNode in k8s.io/kubernetes, plugin/pkg/admission/noderestriction/admission.go."""
 _ADMISSION_DENIAL = re.compile(r"""admission webhook ".*" denied the request|[Pp]olicy ['"].*['"] denied request""")
 """The message of an admission webhook or policy that denied the request. The HTTP status does not show a denial by
-admission, because a webhook may choose any status from 400, and a policy any of three.
+admission, because a webhook may choose any status from 400, and a policy one of three.
 
 Source: ToStatusErr in k8s.io/apiserver, pkg/admission/plugin/webhook/errors/statuserror.go;
 pkg/admission/plugin/policy/validating/dispatcher.go and generic/policy_dispatcher.go."""
@@ -120,7 +120,7 @@ def _denies_content(call: Call, status: Status) -> bool:
 def _forbidden(call: Call, status: Status, impersonated: str | None, answer: str) -> NodeUnauthorized:
     """The error for an identity that lacks the right to send the request. answer: the start of the message."""
     user = _user_in(status)
-    if user == _ANONYMOUS:  # wrong credentials would cause a 401
+    if user == _ANONYMOUS:  # for wrong credentials, the status would be 401
         return NodeUnauthorized(
             f"{answer}. The request arrived without credentials. Has its user a token or a client certificate? Does a "
             "proxy or a load balancer on the way end TLS, and so remove the client certificate?"
@@ -184,7 +184,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
     cause: BaseException | None = error
     while cause:
         yield cause
-        is_explicit = cause.__cause__ is not None or cause.__suppress_context__
+        is_explicit = cause.__cause__ is not None or cause.__suppress_context__  # as in a traceback
         cause = cause.__cause__ if is_explicit else cause.__context__
 
 
@@ -202,9 +202,9 @@ def _why_not_trusted(error: ssl.SSLCertVerificationError, access: ClusterAccess)
 
 
 def _reason(error: BaseException) -> str:
-    """The name of an error by OpenSSL, the resolver or the kernel; otherwise the name of the exception's type.
+    """What OpenSSL, the resolver or the kernel calls an error; otherwise the name of the exception's type.
 
-    The message omits other texts, because they may quote the server.
+    Messages omit the exception's own text, because it may quote the server.
     """
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
         return "it ended the TLS handshake"

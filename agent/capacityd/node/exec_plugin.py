@@ -94,7 +94,7 @@ def _environment(plugin: JsonObject, request: JsonObject) -> dict[str, str]:
 def _require_trusted(program: str, arguments: Sequence[str], files: CredentialFiles) -> None:
     """Raises CredentialsNotTrusted if another user could change the plugin.
 
-    An operator's plugin is run unless other users can change the kubeconfig.
+    For an operator, only the kubeconfig is checked, not the plugin's files.
     """
     flaw = None
     if files.trust is None:

@@ -27,7 +27,7 @@ PLUGIN_TIMEOUT = 30.0
 """Seconds for an exec plugin in a kubelet's kubeconfig."""
 # With groups, the API server does not let a token impersonate its own Node (KEP-5284).
 _UNSUPPORTED = ("auth-provider", "username", "as-groups", "as-uid", "as-user-extra")
-"""Keys of a user. Without them, requests would have other rights, or none."""
+"""Keys of a user that capacityd does not support. If it ignored them, requests would have other rights, or none."""
 _HOST = r"(\[[0-9A-Fa-f:.]+\]|[^][\s:/?#@]+)(:[0-9]{1,5})?"
 """A host and a port. An IPv6 address is in brackets."""
 _SERVER_URL = re.compile(rf"https?://{_HOST}(/[^\s?#@]*)?", re.IGNORECASE)
@@ -146,20 +146,20 @@ class Kubeconfig:
         raise self._error(f"has no {kind} that its context names{advice}")
 
     def _token(self, user: JsonObject) -> str | None:
-        """The token from tokenFile or, without tokenFile, from the kubeconfig; None if both are missing."""
+        """The token in the file at `tokenFile`; without `tokenFile`, the value of `token`; None if both are missing."""
         file = text_at(user, "tokenFile")
         if not file:
             token = (text_at(user, "token") or "").strip()
             return token or None
         subject = f"the token file named in {self._subject}"
         content = self._files.read(self._files.resolve(file), subject)
-        token = content.decode("latin-1").strip()
+        token = content.decode("latin-1").strip()  # decodes any bytes; the caller checks the characters
         if not token:
             raise CredentialsMissing(f"{subject} is empty")
         return token
 
     def _pem(self, entry: JsonObject, key: str) -> str | None:
-        """The text in KEY-data (base64), or in the file that KEY names; None if both are missing."""
+        """The PEM text in KEY-data (base64), or in the file that KEY names; None if both are missing."""
         data = text_at(entry, f"{key}-data")
         if data:
             try:
@@ -172,7 +172,7 @@ class Kubeconfig:
             return None
         subject = f"the {key} named in {self._subject}"
         content = self._files.read(self._files.resolve(path), subject)
-        return content.decode("latin-1")  # comments may have any encoding; the certificates and keys are ASCII
+        return content.decode("latin-1")  # decodes any bytes; only comments may be other than ASCII
 
     def _server(self, cluster: JsonObject) -> str:
         server = (text_at(cluster, "server") or "").rstrip("/")

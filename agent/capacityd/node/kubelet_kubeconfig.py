@@ -12,7 +12,7 @@ KUBECONFIG_PATHS = (
     "/var/lib/rancher/k3s/agent/kubelet.kubeconfig",
     "/var/lib/rancher/rke2/agent/kubelet.kubeconfig",
     "/var/snap/microk8s/current/credentials/kubelet.config",
-    "/run/k0s/nllb/kubeconfig.yaml",  # k0s with a load balancer on the node; the next path is then outdated
+    "/run/k0s/nllb/kubeconfig.yaml",  # k0s with node-local load balancing; the file at the next path is outdated
     "/var/lib/k0s/kubelet.conf",
     "/var/lib/kubelet/kubeconfig",  # EKS, GKE, AKS, OpenShift, kOps
     "/var/lib/kubelet/kubeconfig-real",  # Gardener

@@ -48,7 +48,7 @@ def identify(access: ClusterAccess, user: User, configured_name: str | None, hos
     )
 
 
-def node_of(access: ClusterAccess) -> str:
+def node_in_credentials(access: ClusterAccess) -> str:
     """The Node that the credentials name, without a request to the API server; "" if they name none."""
     if access.impersonated:
         return _node_of_user(access.impersonated)

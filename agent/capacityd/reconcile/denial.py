@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from capacityd.model.node import Condition, NodeState, Stored
-from capacityd.model.pace import pause
+from capacityd.model.pace import pause_seconds
 from capacityd.model.plan import Change
 from capacityd.model.reasons import RetryCause
 
@@ -45,7 +45,7 @@ def denial_after(last: Denial | None, sent: str, text: str, uptime: float) -> De
     since = uptime
     if last is not None and last.sent == sent:
         since = last.since
-    retry_after = pause(RetryCause.OTHER, problem_age=uptime - since)
+    retry_after = pause_seconds(RetryCause.OTHER, problem_age=uptime - since)
     return Denial(sent, text, since, retry_at=uptime + retry_after)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from capacityd.model.key import Key
-from capacityd.model.pace import pause
+from capacityd.model.pace import pause_seconds
 from capacityd.model.plan import Plan
 from capacityd.model.reading import Quantity
 from capacityd.model.reasons import RetryCause
@@ -40,7 +40,7 @@ def _for_readings(memory: Memory, inputs: Inputs) -> Iterator[Wait]:
     uptime = inputs.uptime
     for name, reading in inputs.readings.items():
         if name in memory.unknown_since:
-            seconds = pause(RetryCause.OTHER, problem_age=uptime - memory.unknown_since[name])
+            seconds = pause_seconds(RetryCause.OTHER, problem_age=uptime - memory.unknown_since[name])
             yield Wait(uptime + seconds, WaitReason.READ, Key(name))
         elif isinstance(reading, Quantity) and reading.valid_for is not None:
             yield Wait(uptime + reading.valid_for + _EXPIRY_MARGIN, WaitReason.READ, Key(name))

@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable
 
 from capacityd.model.messages import PassResult
-from capacityd.model.pace import LONGEST_RETRY_AFTER, MIN_JITTER_FACTOR, SHORTEST_PAUSE, pause
+from capacityd.model.pace import LONGEST_RETRY_AFTER, MIN_JITTER_FACTOR, SHORTEST_PAUSE, pause_seconds
 from capacityd.model.reasons import PassReason, RetryCause
 from capacityd.service.event_rate import EventRate
 
@@ -171,7 +171,7 @@ class Schedule:
             self._failure_since = now
         self._retry_after_until = now + min(result.retry_after, LONGEST_RETRY_AFTER)
         # The pause is added to Retry-After, because an overloaded API server always sends "1".
-        longest_pause = pause(result.cause, problem_age=now - self._failure_since)
+        longest_pause = pause_seconds(result.cause, problem_age=now - self._failure_since)
         self._follow_up_at = self._retry_after_until + self._jittered(longest_pause)
         event_ended_wait = self._first_event_at.keys() & _END_WAIT  # an event that came during the pass
         if not event_ended_wait:

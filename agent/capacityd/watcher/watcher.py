@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from capacityd.model.cluster_access import ClusterAccess
 from capacityd.model.errors import NodeUnauthorized
 from capacityd.model.fingerprint import fingerprint
-from capacityd.model.pace import MIN_JITTER_FACTOR, pause
+from capacityd.model.pace import MIN_JITTER_FACTOR, pause_seconds
 from capacityd.model.reasons import RetryCause
 from capacityd.node.tls import tls_context
 from capacityd.watcher.connection import Connection, WatchFailure, refusal
@@ -124,7 +124,7 @@ class Watcher:
             return
         if self._failing_since is None:
             self._failing_since = now
-        longest = pause(RetryCause.UNREACHABLE, now - self._failing_since, failure.retry_after)
+        longest = pause_seconds(RetryCause.UNREACHABLE, now - self._failing_since, failure.retry_after)
         # A restarted server loses the connections of many Nodes at once, so a part of the pause is random.
         until = now + random.uniform(longest * MIN_JITTER_FACTOR, longest)  # noqa: S311  # jitter is no secret
         seconds_left = until - time.monotonic()

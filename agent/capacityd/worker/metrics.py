@@ -31,25 +31,25 @@ def gauges(config: Config, status: PassStatus) -> list[Gauge]:
             "capacityd_resource_published",
             "quantity that is published on the Node",
             _series_of_resources(status.published),
-            labels=("resource",),
+            label_names=("resource",),
         ),
         Gauge(
             "capacityd_resource_expected",
             "`expect`, on machines that the resource applies to",
             _series_of_resources(_expected_quantities(config, status)),
-            labels=("resource",),
+            label_names=("resource",),
         ),
         Gauge(
             "capacityd_resource_trouble",
             "1 for each reason why a resource is not as configured",
             dict.fromkeys(sorted(_trouble_labels(status)), 1.0),
-            labels=("resource", "reason"),
+            label_names=("resource", "reason"),
         ),
         Gauge(
             "capacityd_condition",
             "1 for the reason and the status of the condition; no series with `condition = false`",
             {(condition.reason, condition.status): 1.0} if condition else {},
-            labels=("reason", "status"),
+            label_names=("reason", "status"),
         ),
         _unlabelled("capacityd_last_reconcile_timestamp_seconds", "time of the last pass", status.at),
         _unlabelled(
@@ -63,9 +63,11 @@ def gauges(config: Config, status: PassStatus) -> list[Gauge]:
             "capacityd_configuration_info",
             "1 for the hash of the configuration",
             {(config.digest,): 1.0} if config.digest else {},
-            labels=("hash",),
+            label_names=("hash",),
         ),
-        Gauge("capacityd_build_info", "1 for the version of capacityd", {(__version__,): 1.0}, labels=("version",)),
+        Gauge(
+            "capacityd_build_info", "1 for the version of capacityd", {(__version__,): 1.0}, label_names=("version",)
+        ),
     ]
 
 

@@ -53,7 +53,7 @@ def _gauge(name: str, about: str, label: str, numbers: Mapping[str, int | None])
     for label_value, number in numbers.items():
         if number is not None:
             series[(label_value,)] = float(number)
-    return Gauge(name, about, series, labels=(label,))
+    return Gauge(name, about, series, label_names=(label,))
 
 
 def _findings_by_reason(report: FleetReport) -> dict[str, int]:

@@ -85,7 +85,7 @@ def _merged(stored: Mapping[str, Any] | None, change: Mapping[str, Any]) -> dict
 
 
 def _texts(numbers: Mapping[str, int | None]) -> dict[str, str | None]:
-    """The numbers as text. None stays None."""
+    """The numbers as text. None, which removes the name, stays None."""
     texts: dict[str, str | None] = {}
     for name, number in numbers.items():
         texts[name] = None if number is None else str(number)

@@ -32,7 +32,7 @@ def status_of(body: bytes) -> Status | None:
         return Status(
             text_at(document, "message") or "",
             causes=tuple(dict.fromkeys(causes)),  # several checks of a Node may report the same cause
-            resource=text_at(details, "kind") or "",  # despite its name, the plural name of the resource
+            resource=text_at(details, "kind") or "",  # `kind` contains the resource's plural name
         )
     except (ValueError, RecursionError):
         return None

@@ -8,9 +8,9 @@ from capacityd.model.node import Condition, ConditionReason, NodeState
 from capacityd.model.plan import Trouble
 
 _MAX_MESSAGE = 32_768
-"""The limit of metav1.Condition in characters. The API server does not limit the conditions of a Node."""
+"""The most characters that metav1.Condition allows. The API server does not check the conditions of a Node."""
 _MAX_TEXT = 300
-"""The limit for the text of one trouble in characters. Several keys may share the trouble."""
+"""The most characters for the text of a group of troubles that differ only in their keys."""
 
 
 def condition_of(troubles: Sequence[Trouble], now: float) -> Condition:
@@ -22,7 +22,7 @@ def condition_of(troubles: Sequence[Trouble], now: float) -> Condition:
 
 
 def condition_subject(troubles: Sequence[Trouble]) -> tuple[str, ...]:
-    """The reason of a condition, and the keys that are in trouble. An Event reports when they change."""
+    """The condition's reason, and the keys in trouble. If these change, the pass creates an Event."""
     if not troubles:
         return (ConditionReason.PUBLISHED.value,)
     keys = [str(trouble.key) for trouble in troubles if trouble.key]
@@ -32,7 +32,7 @@ def condition_subject(troubles: Sequence[Trouble]) -> tuple[str, ...]:
 def is_heartbeat_due(node: NodeState, now: float, heartbeat_after: float | None) -> bool:
     """Whether the condition's heartbeat is missing, too old, or in the future because a clock was wrong.
 
-    now: the time in seconds since the epoch. heartbeat_after: the maximum age in seconds; None for no maximum.
+    now: the time in seconds since the epoch. heartbeat_after: the maximum age in seconds; None: no heartbeat is due.
     """
     if heartbeat_after is None or node.condition is None:
         return False
@@ -43,16 +43,16 @@ def is_heartbeat_due(node: NodeState, now: float, heartbeat_after: float | None)
 
 
 def _message(troubles: Sequence[Trouble]) -> str:
-    """A text for each group of troubles that differ only in their keys, in at most _MAX_MESSAGE characters."""
+    """The texts of all groups of troubles that differ only in their keys, in at most _MAX_MESSAGE characters."""
     groups: dict[tuple[ConditionReason, str], list[Trouble]] = {}
     for trouble in troubles:
         shared_text = _without_key(trouble)
         groups.setdefault((trouble.reason, shared_text), []).append(trouble)
-    texts = [_text(group, shared_text) for (_reason, shared_text), group in groups.items()]
+    texts = [_group_text(group, shared_text) for (_reason, shared_text), group in groups.items()]
     return _shortened("; ".join(texts), _MAX_MESSAGE)
 
 
-def _text(group: Sequence[Trouble], shared_text: str) -> str:
+def _group_text(group: Sequence[Trouble], shared_text: str) -> str:
     """The text of a group of troubles. shared_text: what is wrong, with "…" in place of the key's name."""
     example = group[0]
     text = example.text if len(group) == 1 else shared_text

@@ -36,7 +36,8 @@ def decide(entry: Entry, inputs: Inputs) -> Decision:
         return _leave_to_plugin(entry)
     if entry.published is None:
         return _claim(entry)
-    if entry.has_device_plugin is None and _may_belong_to_plugin(entry):
+    is_list_unreadable = entry.has_device_plugin is None
+    if is_list_unreadable and _may_belong_to_plugin(entry):
         return _refuse_restoring(entry)
     if isinstance(entry.reading, Unknown):
         return _keep_published(entry, entry.reading)
@@ -70,7 +71,7 @@ def _claim(entry: Entry) -> Decision:
         same_number = "the same number, but " if entry.stored.equals(number) else ""
         reason = f"{same_number}not published by capacityd; adopt = true takes it over"
         return _refuse(entry, reason, desired=number)
-    if entry.has_device_plugin is None:
+    if entry.has_device_plugin is None:  # the list of device plugins is unreadable
         reason = f"not adopted, because the key may belong to a device plugin: {CHECKPOINT_UNREADABLE}"
         return _refuse(entry, reason, desired=number)
     return Decision(entry, "adopted", desired=number, published=number)
@@ -116,7 +117,7 @@ def _publish(entry: Entry, number: int, inputs: Inputs) -> Decision:
 
 
 def _keep_unconfigured(entry: Entry) -> Decision:
-    """Keeps a key that an incomplete or empty configuration does not name. Restores no number of the key."""
+    """Keeps a key that an incomplete or empty configuration does not name. Leaves the stored number as it is."""
     reason = "kept, because nothing configures it, and the configuration is incomplete or empty"
     trouble = Trouble(ConditionReason.CONFIGURATION_REJECTED, reason, entry.key)
     return Decision(entry, reason, published=entry.published, leaves_stored=True, trouble=trouble)
@@ -131,8 +132,8 @@ def _remove(entry: Entry, inputs: Inputs) -> Decision:
     if entry.belongs_to_others:
         return Decision(entry, f"{reason}, but another writer changed it, so the key stays", leaves_stored=True)
     removal = Decision(entry, reason)
-    has_others_allocatable = entry.stored.allocatable not in (None, "0", str(entry.published))
-    if entry.stored.capacity is None and not has_others_allocatable:
+    is_allocatable_changed = entry.stored.allocatable not in (None, "0", str(entry.published))
+    if entry.stored.capacity is None and not is_allocatable_changed:
         return removal  # capacity is empty already, so the removal needs no delay
     return _delay_reduction(removal, inputs)
 
@@ -147,13 +148,13 @@ def _delay_reduction(decision: Decision, inputs: Inputs) -> Decision:
     if until <= inputs.uptime:
         return decision
     wait = Wait(until, WaitReason.LOWER_AFTER, entry.key)
-    held = f"{decision.reason}; {wait.text(inputs.uptime)}"
+    reason = f"{decision.reason}; {wait.text(inputs.uptime)}"
     if entry.reading is None:  # nothing configures the key, so the stored number stays
         published = entry.stored.number if entry.was_changed else entry.published
-        return Decision(entry, held, published=published, leaves_stored=True, wait=wait)
+        return Decision(entry, reason, published=published, leaves_stored=True, wait=wait)
     if not entry.stored.equals(entry.published):
-        held = f"{_why_restored(entry)}; {held}"
-    return Decision(entry, held, desired=entry.published, published=entry.published, wait=wait)
+        reason = f"{_why_restored(entry)}; {reason}"
+    return Decision(entry, reason, desired=entry.published, published=entry.published, wait=wait)
 
 
 def _why_set(entry: Entry, number: int) -> str:
@@ -184,6 +185,6 @@ def _unknown_trouble(entry: Entry, reading: Unknown) -> Trouble | None:
     if entry.key.is_label:
         return None
     # The condition's message already quotes the configuration's errors.
-    is_configuration = reading.cause is Cause.CONFIGURATION
-    text = "its configuration has an error" if is_configuration else reading.reason
+    has_configuration_error = reading.cause is Cause.CONFIGURATION
+    text = "its configuration has an error" if has_configuration_error else reading.reason
     return Trouble(ConditionReason.UNKNOWN, text, entry.key)

@@ -56,7 +56,7 @@ class Decision:
 
     entry: Entry
     reason: str
-    """The reason, as text for people."""
+    """Why, as a text for people."""
     desired: int | None = None
     """The number that the Node should store; None for no number. For a refused key, what capacityd would publish."""
     published: int | None = None
@@ -65,9 +65,9 @@ class Decision:
     """Whether the stored number is left as it is."""
     trouble: Trouble | None = None
     wait: Wait | None = None
-    """The delay of a reduction by `lower_after`; None for no delay."""
+    """Until when `lower_after` delays a reduction; None for no delay."""
     override: Action | None = None
-    """DENY or HOLD, in place of a change that this plan may not make; None without such a change."""
+    """DENY or HOLD, if this plan may not make the change; None if it may."""
     is_retried: bool = False
     """Whether a denied change must now be tried again, in a patch of its own."""
 

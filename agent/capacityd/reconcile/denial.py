@@ -20,16 +20,16 @@ class Denial:
     """A number, an annotation or a condition that the API server rejects, or stores differently."""
 
     sent: str
-    """The denied number, annotation or condition, as text. The API server may accept other content."""
+    """What was denied, as text: a number, an annotation or a condition. Other content may be accepted."""
     text: str
-    """The reason for the denial, for people."""
+    """Why it was denied, as a text for people."""
     since: float
     """The uptime of the first denial, in seconds."""
     retry_at: float
     """The uptime of the next attempt, in seconds."""
 
-    def holds(self, sent: str, uptime: float) -> bool:
-        """Whether this content was denied, and the next attempt is not due yet."""
+    def still_denied(self, sent: str, uptime: float) -> bool:
+        """Whether the denied content was the same, and the next attempt is not due yet."""
         return self.sent == sent and self.is_paused(uptime)
 
     def is_paused(self, uptime: float) -> bool:
@@ -40,7 +40,7 @@ class Denial:
 def denial_after(last: Denial | None, sent: str, text: str, uptime: float) -> Denial:
     """The record of a new denial.
 
-    last: the previous denial, if any. sent: what was denied, as text. text: the reason for the denial, for people.
+    last: the previous denial, if any. sent: what was denied, as text. text: why it was denied, for people.
     """
     since = uptime
     if last is not None and last.sent == sent:
@@ -65,5 +65,5 @@ def condition_texts(node: NodeState) -> list[str]:
 
 
 def why_altered(sent: str, stored: Stored) -> str:
-    """The reason for the denial of a number that was stored differently. stored: what the Node stores now."""
+    """Why a number that was stored differently counts as denied. stored: what the Node stores now."""
     return f"the API server accepted {sent} but stored {stored.text}; does an admission webhook or policy change it?"

@@ -40,8 +40,8 @@ in a device, pulls another, and plugs it in again. All patches of a pass count a
 OVERWRITES = 3
 OVERWRITTEN_FOR = 90.0
 """The Node counts as overwritten if other writers have changed it OVERWRITES times within WINDOW seconds, and if the
-last change is less than OVERWRITTEN_FOR seconds old. The limit of writes may delay the last restoration and then the
-condition True, each by MIN_INTERVAL. So the condition becomes True at most two minutes and a pass after that change."""
+last change is less than OVERWRITTEN_FOR seconds old. The limit of writes may delay the last restoration, and then the
+condition True, by MIN_INTERVAL each. So the condition becomes True within two minutes and a pass after that change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,7 @@ class Memory:
     uid: str = ""
     """The Node's uid; "" if the memory contains nothing about a Node."""
     published: Mapping[Key, int] = field(default_factory=dict)
+    """Key -> the number that capacityd has published."""
     owned_digest: str = ""
     """The hash of what capacityd owned on the Node after the last pass; "" if no pass has read the Node."""
     lower_since: Mapping[Key, float] = field(default_factory=dict)
@@ -74,8 +75,8 @@ class Memory:
         if self.uid != node.uid:
             memory = Memory(uid=node.uid, unknown_since=self.unknown_since)
         published = memory.published_on(node)
-        lower = [key for key, number in published.items() if _asks_to_lower(key, readings, number)]
-        memory = replace(memory, lower_since=_since(self.lower_since, lower, uptime))
+        to_lower = [key for key, number in published.items() if _asks_to_lower(key, readings, number)]
+        memory = replace(memory, lower_since=_begin_times(self.lower_since, to_lower, uptime))
         if memory.owned_digest == "":  # no pass has read this Node
             return memory
         was_changed = memory.owned_digest != _owned_digest(node, memory.published)
@@ -93,19 +94,19 @@ class Memory:
 
     def without_limits(self, uptime: float) -> Memory:
         """The memory after a reload, a start or new credentials: no earlier write or denial delays a write."""
-        due = {name: replace(denial, retry_at=uptime) for name, denial in self.denied.items()}
-        return replace(self, writes=(), denied=due)
+        due_now = {name: replace(denial, retry_at=uptime) for name, denial in self.denied.items()}
+        return replace(self, writes=(), denied=due_now)
 
     def with_readings(self, readings: Mapping[str, Reading], uptime: float) -> Memory:
         """The memory after the machine was read. Forgets a reduction that the readings no longer ask for.
 
-        The pass must not change the readings later: each pass would begin the delay of a reduction anew.
+        The readings must be final. Otherwise, each pass would begin the delay of a reduction anew.
         """
         unknown = [name for name, reading in readings.items() if isinstance(reading, Unknown)]
         keys = {*self.published, *self.lower_since}
-        lower = [key for key in keys if _asks_to_lower(key, readings, self.published.get(key))]
-        unknown_since = _since(self.unknown_since, unknown, uptime)
-        lower_since = _since(self.lower_since, lower, uptime)
+        to_lower = [key for key in keys if _asks_to_lower(key, readings, self.published.get(key))]
+        unknown_since = _begin_times(self.unknown_since, unknown, uptime)
+        lower_since = _begin_times(self.lower_since, to_lower, uptime)
         return replace(self, unknown_since=unknown_since, lower_since=lower_since)
 
     def with_write(self, uptime: float) -> Memory:
@@ -215,7 +216,7 @@ class Memory:
     def with_denied(self, name: str, sent: str, text: str, uptime: float) -> Memory:
         """The memory after a denial.
 
-        name: a key of `denied`. sent: what was denied, as text. text: the reason for the denial, for people.
+        name: a key of `denied`. sent: what was denied, as text. text: why it was denied, for people.
         """
         denial = denial_after(self.denied.get(name), sent, text, uptime)
         return replace(self, denied={**self.denied, name: denial})
@@ -231,15 +232,15 @@ def _owned_digest(node: NodeState, published: Collection[Key]) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
 
-def _since(before: Mapping[_T, float], names: Iterable[_T], uptime: float) -> dict[_T, float]:
-    """When something began for each of these names: at the time in `before`, or now."""
+def _begin_times(before: Mapping[_T, float], names: Iterable[_T], uptime: float) -> dict[_T, float]:
+    """Name -> when something began: at the time in `before`, or now if `before` lacks the name."""
     return {name: before.get(name, uptime) for name in names}
 
 
 def _asks_to_lower(key: Key, readings: Mapping[str, Reading], published: int | None) -> bool:
     """Whether a reading asks for less than the published number, or for no number. An unknown reading does not.
 
-    published: None if only the annotation lists the key. Then the answer is yes, because the number may be larger.
+    published: None if only the annotation lists the key. The result is then True, because that number may be larger.
     """
     if key.is_label:  # a lower label needs no delay
         return False

@@ -49,8 +49,8 @@ def with_hash(patch: Patch, node: NodeState, memory: Memory, inputs: Inputs) -> 
     is_condition_denied = memory.is_paused(THE_CONDITION, inputs.uptime)
     if is_annotation_denied or is_condition_denied:
         return patch
-    configured = inputs.config.digest or node.configuration  # a default configuration has no hash
-    digest = None if inputs.is_withdrawal else configured
+    configured_digest = inputs.config.digest or node.configuration  # a default configuration has no hash
+    digest = None if inputs.is_withdrawal else configured_digest
     if digest == node.configuration:
         return patch
     return replace(patch, annotations={**patch.annotations, CONFIGURATION_ANNOTATION: digest})
@@ -65,7 +65,7 @@ def with_condition(patch: Patch, node: NodeState, condition: Condition, memory: 
     if not is_new and not has_new_hash and not is_heartbeat_due(node, inputs.now, inputs.heartbeat_after):
         return patch
     denied = memory.denied.get(THE_CONDITION)
-    if denied is not None and denied.holds(condition_text(condition), inputs.uptime):
+    if denied is not None and denied.still_denied(condition_text(condition), inputs.uptime):
         return patch
     last = node.condition
     if last is not None and last.status == condition.status:  # lastTransitionTime changes only with the status

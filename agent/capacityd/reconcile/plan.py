@@ -36,8 +36,8 @@ def make_plan(
     """Makes the plan.
 
     device_plugins: the names that device plugins have registered; None if their list is unreadable. memory: the memory
-    of this Node (Memory.with_node()). only: the plan writes only what these keys of Memory.denied stand for, even if it
-    was denied; None: the plan writes everything that is not denied.
+    of this Node (Memory.with_node()). only: texts of keys, THE_ANNOTATION or THE_CONDITION. The plan writes only these,
+    even if they were denied. None: the plan writes everything that is not denied.
     """
     decisions = _decisions(node, device_plugins, memory, inputs, only)
     changes = tuple(decision.change for decision in decisions)
@@ -53,14 +53,14 @@ def make_plan(
         waits=tuple(waits),
         retried=tuple(decision.entry.key for decision in decisions if decision.is_retried),
     )
-    known = [decision.trouble for decision in decisions if decision.trouble]
-    plan = _with_patch(plan, known, memory, inputs, only)
-    is_first_plan = only is None  # the limit holds back a whole pass, and none of its later patches
+    decided_troubles = [decision.trouble for decision in decisions if decision.trouble]
+    plan = _with_patch(plan, decided_troubles, memory, inputs, only)
+    is_first_plan = only is None  # the limit holds back a whole pass, but not its later patches
     has_writes = plan.patch is not None or bool(plan.retried)
     is_limited = inputs.uptime < memory.limited_until
     if is_first_plan and has_writes and is_limited:
         limit = Wait(memory.limited_until, WaitReason.RATE_LIMIT)
-        return _limited(plan, limit, inputs.uptime)
+        return _held_back(plan, limit, inputs.uptime)
     return plan
 
 
@@ -95,7 +95,7 @@ def _decisions(
             has_device_plugin=has_device_plugin(key),
             is_reconfigured=is_reconfigured,
         )
-        return _allowed(decide(entry, inputs), memory, inputs.uptime, only)
+        return _with_override(decide(entry, inputs), memory, inputs.uptime, only)
 
     keys = sorted({*inputs.configured_keys, *published_before})
     resources = [decision(key, inputs.readings.get(key.name)) for key in keys if not key.is_label]
@@ -121,11 +121,11 @@ def _label_reading(label: Key, published: Mapping[str, int | None], inputs: Inpu
     return Quantity(number)
 
 
-def _allowed(decision: Decision, memory: Memory, uptime: float, only: Collection[str] | None) -> Decision:
-    """The decision, with the action DENY if the change is denied, or HOLD if the change may not be written now."""
+def _with_override(decision: Decision, memory: Memory, uptime: float, only: Collection[str] | None) -> Decision:
+    """The decision, with the action DENY if its change is denied, or HOLD if this plan may not write its change."""
     key = decision.entry.key
     published = decision.entry.published
-    trouble = decision.trouble or _denied_reduction(decision, memory)
+    trouble = decision.trouble or _trouble_of_denied_reduction(decision, memory)
     decision = replace(decision, trouble=trouble)
     if only is not None and str(key) in only:
         return decision
@@ -136,7 +136,7 @@ def _allowed(decision: Decision, memory: Memory, uptime: float, only: Collection
     why_denied = _why_denied(decision, memory, uptime)
     if why_denied:
         denial = memory.denied.get(str(key))
-        is_retried = denial is not None and not denial.holds(sent_text(decision.change), uptime)
+        is_retried = denial is not None and not denial.still_denied(sent_text(decision.change), uptime)
         return replace(
             decision,
             override=Action.DENY,
@@ -150,15 +150,15 @@ def _allowed(decision: Decision, memory: Memory, uptime: float, only: Collection
     return replace(decision, override=Action.HOLD, published=published)  # another plan of the pass may make the change
 
 
-def _denied_reduction(decision: Decision, memory: Memory) -> Trouble | None:
-    """The trouble of a delayed reduction that a webhook denied before, by storing a higher number."""
+def _trouble_of_denied_reduction(decision: Decision, memory: Memory) -> Trouble | None:
+    """The trouble of a delayed reduction, if a webhook denied it before by storing a higher number; otherwise None."""
     key = decision.entry.key
     denial = memory.denied.get(str(key))
     if decision.wait is None or denial is None:
         return None
     reading = decision.entry.reading
-    lower = str(reading.value) if isinstance(reading, Quantity) else "none"
-    if denial.sent != lower:
+    lower_number = str(reading.value) if isinstance(reading, Quantity) else "none"
+    if denial.sent != lower_number:
         return None
     return Trouble(ConditionReason.DENIED, denial.text, key)
 
@@ -175,26 +175,26 @@ def _why_denied(decision: Decision, memory: Memory, uptime: float) -> str:
 
 
 def _with_patch(
-    plan: Plan, known: Sequence[Trouble], memory: Memory, inputs: Inputs, only: Collection[str] | None
+    plan: Plan, decided_troubles: Sequence[Trouble], memory: Memory, inputs: Inputs, only: Collection[str] | None
 ) -> Plan:
     """The plan with its patch, and with the troubles that remain after the patch.
 
-    known: the troubles that the decisions report.
+    decided_troubles: those that the decisions report.
     """
-    explained = list(known)
+    explained = list(decided_troubles)
     node = plan.node
     patch = patch_of_numbers(plan, memory, inputs.uptime)
-    after = node.after(patch)
+    node_after = node.after(patch)
     denied = memory.denied.get(THE_ANNOTATION)
     if denied is not None and not is_annotated(node.annotation, plan.published):
         explained.append(Trouble(ConditionReason.DENIED, denied.text))
         # troubles_of() must not report the annotation again, key by key.
-        after = replace(after, annotation=annotation_text(plan.published))
+        node_after = replace(node_after, annotation=annotation_text(plan.published))
     if memory.overwritten_until(inputs.uptime) is not None:
         explained.append(Trouble(ConditionReason.OVERWRITTEN, _OVERWRITTEN))
     # `explained` lacks a denial of the condition: a condition that reports its own denial would be wrong once stored.
     delayed = {wait.key for wait in plan.waits if wait.key}
-    troubles = troubles_of(after, inputs, explained, delayed)
+    troubles = troubles_of(node_after, inputs, explained, delayed)
     plan = replace(plan, troubles=troubles)
     if plan.changes or node.conditions or inputs.configuration_errors:
         if only is None or THE_ANNOTATION in only:
@@ -207,15 +207,15 @@ def _with_patch(
     return replace(plan, patch=patch)
 
 
-def _limited(plan: Plan, limit: Wait, uptime: float) -> Plan:
+def _held_back(plan: Plan, limit: Wait, uptime: float) -> Plan:
     """The plan without its patch, while the limit of writes holds it back."""
-    text = limit.text(uptime)
+    why_held = limit.text(uptime)
     changes = []
     waits = []
     for change in plan.changes:
         if change.action.writes:
             waits.append(replace(limit, key=change.key))
-            changes.append(replace(change, action=Action.HOLD, reason=f"{change.reason}; {text}"))
+            changes.append(replace(change, action=Action.HOLD, reason=f"{change.reason}; {why_held}"))
         else:
             changes.append(change)
     if not waits:

@@ -16,18 +16,18 @@ from capacityd.reconcile.inputs import Inputs
 
 
 def troubles_of(
-    node: NodeState, inputs: Inputs, explained: Collection[Trouble], held: Collection[Key]
+    node: NodeState, inputs: Inputs, explained: Collection[Trouble], delayed: Collection[Key]
 ) -> tuple[Trouble, ...]:
     """Everything that is wrong with a Node, most urgent first.
 
-    explained: the troubles that are known already. held: the keys whose reduction `lower_after` delays.
+    explained: the troubles that are known already. delayed: the keys whose reduction `lower_after` delays.
     """
     in_trouble = {trouble.key for trouble in explained}
     found = [
         *_configuration_troubles(inputs),
         *explained,
-        *_unexplained(node, inputs, in_trouble, held),
-        *_shortages(node, inputs, in_trouble, held),
+        *_unexplained(node, inputs, in_trouble, delayed),
+        *_shortages(node, inputs, in_trouble, delayed),
     ]
     reasons = list(ConditionReason)  # most urgent first
     return tuple(sorted(found, key=lambda trouble: reasons.index(trouble.reason)))
@@ -45,16 +45,18 @@ def _configuration_troubles(inputs: Inputs) -> Iterator[Trouble]:
 
 
 def _unexplained(
-    node: NodeState, inputs: Inputs, in_trouble: Collection[Key | None], held: Collection[Key]
+    node: NodeState, inputs: Inputs, in_trouble: Collection[Key | None], delayed: Collection[Key]
 ) -> Iterator[Trouble]:
     """Yields a trouble for each key that is wrong without a known trouble."""
     published = published_in(node.annotation)
     for key in sorted({*inputs.configured_keys, *published}):
-        if key not in in_trouble and not _is_right(key, node, published, inputs, held):
+        if key not in in_trouble and not _is_right(key, node, published, inputs, delayed):
             yield Trouble(ConditionReason.DENIED, f"{node.stored(key).text}, which is not as published", key)
 
 
-def _is_right(key: Key, node: NodeState, published: Mapping[Key, int], inputs: Inputs, held: Collection[Key]) -> bool:
+def _is_right(
+    key: Key, node: NodeState, published: Mapping[Key, int], inputs: Inputs, delayed: Collection[Key]
+) -> bool:
     """Whether a key is published as read, and stored as published."""
     number = published.get(key)
     if number is not None and not node.stored(key).equals(number):
@@ -62,9 +64,9 @@ def _is_right(key: Key, node: NodeState, published: Mapping[Key, int], inputs: I
     reading = inputs.readings.get(key.name)
     if isinstance(reading, Unknown):
         return key.is_label  # an unknown resource is in trouble, but its label is not
-    if key in held:  # only a resource's reduction is delayed
+    if key in delayed:  # until the reduction, the published number may be higher than the reading
         return True
-    expected: int | None = None
+    expected: int | None = None  # no number
     if key.is_label:
         if key in inputs.config.labels():
             expected = published.get(Key(key.name))
@@ -74,7 +76,7 @@ def _is_right(key: Key, node: NodeState, published: Mapping[Key, int], inputs: I
 
 
 def _shortages(
-    node: NodeState, inputs: Inputs, in_trouble: Collection[Key | None], held: Collection[Key]
+    node: NodeState, inputs: Inputs, in_trouble: Collection[Key | None], delayed: Collection[Key]
 ) -> Iterator[Trouble]:
     """Yields a trouble for each resource that is less than `expect` and has no other trouble.
 
@@ -86,7 +88,7 @@ def _shortages(
         reading = inputs.readings.get(name)
         if key in in_trouble or reading is None:
             continue
-        if key in held:
+        if key in delayed:
             reading = Quantity(published.get(key, 0))
         if is_below(reading, expected):
             number = reading.value if isinstance(reading, Quantity) else 0

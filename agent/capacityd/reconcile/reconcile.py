@@ -51,7 +51,7 @@ class PassEnd:
 
     @property
     def waits(self) -> tuple[Wait, ...]:
-        """What later passes wait for."""
+        """What later passes wait for, and until when."""
         plan = self.outcome.plan if self.outcome else None
         return waits_after(plan, self.memory, self.inputs)
 
@@ -64,7 +64,7 @@ class Pass:
     read_machine: Callable[[str | None], Mapping[str, Reading]]
     """Reads all resources. The argument is the Node's name, or None if the name is not known."""
     inputs_of: Callable[[Mapping[str, Reading]], Inputs]
-    """Adds the configuration and the time to the readings."""
+    """Returns the readings together with the configuration and the time."""
     device_plugins: Callable[[], Collection[str] | None]
     """Returns the names that device plugins have registered, or None if their list is unreadable."""
     memory: Memory = field(default_factory=Memory)
@@ -136,16 +136,16 @@ class Pass:
             memory = memory.with_write(inputs.uptime)
         memory = memory.after_pass(plan, inputs.uptime)
         outcome = Outcome(plan, writing.state, is_written=writing.has_written, warnings=tuple(warnings))
-        is_unsettled = plan.troubles or plan.waits or memory.denied
+        is_unsettled = bool(plan.troubles or plan.waits or memory.denied)
         settled_digest = "" if is_unsettled else inputs.digest
         return PassEnd(inputs, replace(memory, settled_digest=settled_digest), outcome)
 
     def _report(self, plan: Plan, writing: Writing) -> list[str]:
         """Creates the Events of a pass. Returns an error for each Event that could not be created."""
         is_news = writing.memory.condition_subject != self.memory.condition_subject
-        before = writing.state_before.condition
+        condition_before = writing.state_before.condition
         errors = []
-        for event in events(plan, before, writing.state, is_news=is_news):
+        for event in events(plan, condition_before, writing.state, is_news=is_news):
             try:
                 self.node.report(event, writing.state)
             except NodeError as e:

@@ -19,23 +19,22 @@ _EXPIRY_MARGIN = 1.0
 
 
 def waits_after(plan: Plan | None, memory: Memory, inputs: Inputs) -> tuple[Wait, ...]:
-    """All waits of a pass that have not ended.
+    """All waits after a pass. Leaves out waits that have ended, because any next pass does what they waited for.
 
     plan: the plan of the pass; None if the pass made no plan. memory: the memory for the next pass.
     """
-    waits = [*_for_readings(memory, inputs), *_for_node(memory, inputs)]
+    waits = [*_waits_for_readings(memory, inputs), *_waits_for_node(memory, inputs)]
     if plan is not None:
         waits += plan.waits
-        # The memory may also contain denials of changes that this plan does not make.
+        # Only for keys in trouble: the memory may also contain denials of changes that are no longer wanted.
         for trouble in plan.troubles:
-            if trouble.key is None or str(trouble.key) not in memory.denied:
-                continue
-            denial = memory.denied[str(trouble.key)]
-            waits.append(Wait(denial.retry_at, WaitReason.DENIED, trouble.key))
+            denial = memory.denied.get(str(trouble.key)) if trouble.key else None
+            if denial is not None:
+                waits.append(Wait(denial.retry_at, WaitReason.DENIED, trouble.key))
     return tuple(wait for wait in waits if wait.until > inputs.uptime)
 
 
-def _for_readings(memory: Memory, inputs: Inputs) -> Iterator[Wait]:
+def _waits_for_readings(memory: Memory, inputs: Inputs) -> Iterator[Wait]:
     """When to read unknown resources again, and resources whose source becomes too old."""
     uptime = inputs.uptime
     for name, reading in inputs.readings.items():
@@ -46,7 +45,7 @@ def _for_readings(memory: Memory, inputs: Inputs) -> Iterator[Wait]:
             yield Wait(uptime + reading.valid_for + _EXPIRY_MARGIN, WaitReason.READ, Key(name))
 
 
-def _for_node(memory: Memory, inputs: Inputs) -> Iterator[Wait]:
+def _waits_for_node(memory: Memory, inputs: Inputs) -> Iterator[Wait]:
     """When to read the Node again."""
     uptime = inputs.uptime
     for name in (THE_ANNOTATION, THE_CONDITION):

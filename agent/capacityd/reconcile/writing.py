@@ -59,10 +59,10 @@ class Writing:
         if rejection or self._denials() != denied_before:
             # The condition comes last, because it reports what was denied.
             last_names = (THE_ANNOTATION, THE_CONDITION)
-            if self._send(self._plan(last_names)):
+            if self._send(self._new_plan(last_names)):
                 for name in last_names:
                     self._write_alone(name)
-            plan = self._plan(last_names)
+            plan = self._new_plan(last_names)
         return plan.with_written(self._written)
 
     def _try_again(self, key: Key, retried: Collection[Key]) -> None:
@@ -77,18 +77,21 @@ class Writing:
         """The denials that the condition reports."""
         return {name: denial for name, denial in self.memory.denied.items() if name != THE_CONDITION}
 
-    def _plan(self, only: Collection[str]) -> Plan:
+    def _new_plan(self, only: Collection[str]) -> Plan:
         return make_plan(self.state, self._device_plugins, self.memory, self._inputs, only)
 
     def _write_alone(self, name: str) -> None:
-        """Writes what a key of Memory.denied stands for in a patch of its own. Records a rejection as a denial."""
-        plan = self._plan([name])
+        """Writes a change, the annotation or the condition in a patch of its own. Records a rejection as a denial.
+
+        name: the text of the changed key, THE_ANNOTATION or THE_CONDITION.
+        """
+        plan = self._new_plan([name])
         rejection = self._send(plan)
         if rejection:
-            self.memory = self.memory.with_denied(name, _sent(plan, name), rejection, self._inputs.uptime)
+            self.memory = self.memory.with_denied(name, _sent_content(plan, name), rejection, self._inputs.uptime)
 
     def _send(self, plan: Plan) -> str:
-        """Sends the plan's patch, if there is one. Returns why the API server rejects the patch; "" if it does not."""
+        """Sends the plan's patch, if there is one. Returns why the API server rejects it; "" if it does not."""
         if plan.patch is None:
             return ""
         self.has_sent = True
@@ -111,8 +114,8 @@ class Writing:
         return ""
 
 
-def _sent(plan: Plan, name: str) -> str:
-    """What the patch of a plan for a single name contains, as text. The content of the annotation is left out."""
+def _sent_content(plan: Plan, name: str) -> str:
+    """What a plan for a single name sends, as text. For the annotation, the text is only this name."""
     if plan.patch is not None and plan.patch.condition is not None:
         return condition_text(plan.patch.condition)
     if plan.written_changes:

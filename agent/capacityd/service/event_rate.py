@@ -1,4 +1,4 @@
-"""How often events of one kind may start passes. Times are in seconds.
+"""How often events of one kind may start reconcile passes. Times are in seconds.
 
 Pods cause events of mounts, links and devices, and any program may change the Node or a file all the time. So events
 of one kind start at most BURST passes in a row, and then one in each PERIOD.
@@ -35,14 +35,14 @@ class EventRate:
         full_at = self._full_at.get(reason, -math.inf)
         return full_at - (BURST - 1) * PERIOD
 
-    def count(self, reasons: Collection[PassReason], began: float) -> None:
-        """Takes a token for each reason of a pass. began: when the pass began."""
+    def count_pass(self, reasons: Collection[PassReason], began: float) -> None:
+        """Takes a token for each of the reasons for a pass. began: when the pass began."""
         full_after_empty = began + BURST * PERIOD
         for reason in _LIMITED.intersection(reasons):
             full_at = max(began, self._full_at.get(reason, began))
             self._full_at[reason] = min(full_at + PERIOD, full_after_empty)
 
-    def count_unchanged(self, reasons: Collection[PassReason], began: float) -> None:
-        """Empties the bucket of KERNEL after a pass that changed no reading."""
+    def count_unchanged_pass(self, reasons: Collection[PassReason], began: float) -> None:
+        """Empties the bucket of KERNEL if KERNEL has started a pass that changed no reading. began: when it began."""
         if PassReason.KERNEL in reasons:
             self._full_at[PassReason.KERNEL] = began + BURST * PERIOD

@@ -1,6 +1,6 @@
 """The service's event sources: devices, links, addresses, mounts, swap, files, signals, and jumps of the clock.
 
-An event says only which kind of thing has changed. The pass that the event starts finds out the details.
+An event says only which kind of thing has changed. The event starts a reconcile pass, which finds out the details.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ class EventSources:
         Returns the reasons for a pass. If the files are not those of the last call, CONFIG is a reason: a new file may
         have changed before it was watched.
         """
-        other_files = set(files) - self._config.files.keys()
-        if other_files == self._credential_files:
+        unwatched_files = set(files) - self._config.files.keys()
+        if unwatched_files == self._credential_files:
             return set()
-        self._credential_files = other_files
+        self._credential_files = unwatched_files
         watched = self._files()
         calls = [partial(source.set_paths, watched) for source in self._file_events()]
         return self._collect(calls) | {PassReason.CONFIG}
@@ -149,7 +149,7 @@ class EventSources:
     def _clock_has_jumped(self) -> bool:
         """Whether the machine was suspended, or its clock was set, since the last call.
 
-        Neither the end of a suspend nor a set clock wakes this process, so every drain() calls this method.
+        Nothing wakes this process when a suspend ends or the clock is set, so every drain() calls this method.
         """
         last_offset = self._clock_offset
         self._clock_offset = _clock_offset()

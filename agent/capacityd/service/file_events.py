@@ -41,7 +41,7 @@ _FOLDER_MASK = (
 )
 _FILE_MASK = _IN_MODIFY | _IN_DONT_FOLLOW | _IN_MASK_ADD
 """IN_MASK_ADD adds this mask to the watch of a folder. Without IN_MASK_ADD, this mask would replace _FOLDER_MASK."""
-_NO_WATCH = -1
+_NO_WATCH = -1  # what inotify_add_watch() returns after an error
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ class _PathState:
 class FileEvents:
     """Changes of files. A file is watched through the nearest existing folder above it.
 
-    paths: path -> the reason for a pass when the file changes. The targets of links are also watched, up to the first
-    link whose owner is not trusted (watched_paths.py).
+    paths: path -> the reason for a reconcile pass when the file changes. The targets of links are also watched, up to
+    the first link whose owner is not trusted (watched_paths.py).
 
     A change, such as a new folder or a link to another folder, may require other watches. These watches are set only
     when the next pass begins, so a file that changes all the time costs little.
@@ -76,10 +76,10 @@ class FileEvents:
         # "" stands for the watched folder or file itself. Different paths of one inode have the same descriptor.
         self._watches: dict[tuple[int, str], set[str]] = {}
         self._watched: dict[str, list[str]] = {}  # path -> the links on the way and the target, which are all watched
-        self._states: dict[str, list[_PathState]] = {}  # path -> the states of these when the watches were set
+        self._states: dict[str, list[_PathState]] = {}  # path -> the states of those when the watches were set
         self._has_changed = False  # whether a path has changed since its watches were set
         try:
-            self._watch()
+            self._set_watches()
         except OSError:
             os.close(self._fd)
             raise
@@ -90,14 +90,14 @@ class FileEvents:
     def set_paths(self, paths: Mapping[str, PassReason]) -> None:
         """Watches these paths from now on. Queued events remain. Raises OSError."""
         self._paths = paths
-        self._watch()
+        self._set_watches()
 
     def prepare_pass(self) -> None:
         """Sets the watches anew if a path has changed. Raises OSError. Call it before a pass reads the files."""
         if self._has_changed:
-            self._watch()
+            self._set_watches()
 
-    def _watch(self) -> None:
+    def _set_watches(self) -> None:
         """Sets the watches that the paths need now. Removes other watches, because some folders change often."""
         watches: defaultdict[tuple[int, str], set[str]] = defaultdict(set)
         remote = _remote_mount_points()
@@ -114,7 +114,7 @@ class FileEvents:
             last = watched[-1]  # the target, an untrusted link, or a remote mount point
             if last in remote:
                 continue
-            descriptor = self._add(last, _FILE_MASK)
+            descriptor = self._add_watch(last, _FILE_MASK)
             if descriptor != _NO_WATCH:
                 watches[descriptor, ""].add(path)
         last_descriptors = {descriptor for descriptor, _name in self._watches}
@@ -130,13 +130,13 @@ class FileEvents:
         """
         name = os.path.basename(path)
         for folder in (*parents(path), "/"):  # parents("/") is empty
-            descriptor = self._add(folder, _FOLDER_MASK)
+            descriptor = self._add_watch(folder, _FOLDER_MASK)
             if descriptor != _NO_WATCH:
                 return descriptor, name
             name = os.path.basename(folder)
         raise OSError(errno.ENOENT, "nothing can be watched")
 
-    def _add(self, path: str, mask: int) -> int:
+    def _add_watch(self, path: str, mask: int) -> int:
         """Adds a watch. Returns the watch descriptor; _NO_WATCH if the path does not exist or can't be watched."""
         descriptor = int(self._libc.inotify_add_watch(self._fd, os.fsencode(path), mask))
         error = ctypes.get_errno()
@@ -145,7 +145,7 @@ class FileEvents:
         return descriptor
 
     def drain(self) -> set[PassReason]:
-        """Reads all queued events. Returns the reasons for a pass. Ignores other files in a watched folder."""
+        """Reads all queued events, and ignores other files in the watched folders. Returns the reasons for a pass."""
         changed: set[str] = set()
         with suppress(BlockingIOError):  # no event is left
             while True:
@@ -154,6 +154,7 @@ class FileEvents:
                     changed.update(paths)
         if changed:
             self._has_changed = True
+        # set_paths() may have removed a path after its event.
         return {self._paths[path] for path in changed if path in self._paths}
 
     def compare(self) -> set[PassReason]:
@@ -192,12 +193,12 @@ def _states_of(paths: Collection[str], remote: Collection[str]) -> list[_PathSta
         folder_status = _status_of_nearest_folder(path, remote)
         status = _status(path, remote)
         changed_at = status.st_ctime_ns if status else None
-        states.append(_PathState(_id(folder_status), _id(status), changed_at))
+        states.append(_PathState(_device_and_inode(folder_status), _device_and_inode(status), changed_at))
     return states
 
 
-def _id(status: os.stat_result | None) -> tuple[int, int] | None:
-    """Device and inode; None without a status."""
+def _device_and_inode(status: os.stat_result | None) -> tuple[int, int] | None:
+    """None without a status."""
     return (status.st_dev, status.st_ino) if status else None
 
 

@@ -16,7 +16,7 @@ from capacityd.linux.mountinfo import MOUNT_TABLE
 from capacityd.model.reasons import KernelEvents, PassReason
 
 _MAX_DATAGRAMS = 4096
-"""The limit for one call, so that a flood of events does not stop the service. The next call removes the rest."""
+"""The most events that one drain() removes, so that a flood of events does not stop the service."""
 
 # Multicast groups, as bits.
 _LINKS = 0x1  # RTMGRP_LINK
@@ -50,7 +50,7 @@ class NetlinkEvents:
         return self._socket.fileno()
 
     def drain(self) -> set[PassReason]:
-        """Reads the queued events. Returns the reason for a pass if there was an event."""
+        """Reads the queued events. Returns the reason for a reconcile pass if there was an event."""
         return {PassReason.KERNEL} if discard_datagrams(self._socket) else set()
 
     def close(self) -> None:
@@ -74,7 +74,7 @@ class ProcFileEvents:
         return self._epoll.fileno()
 
     def drain(self) -> set[PassReason]:
-        """Clears the event, and returns the reason for a pass. Call it only if poll() reports fileno() as readable.
+        """Clears the event. Returns the reason for a reconcile pass. Call it only if fileno() is readable.
 
         The caller's poll() has already cleared the file's EPOLLPRI, so this method can't check it again.
         """
@@ -89,13 +89,13 @@ class ProcFileEvents:
 def _listening_socket(groups: int) -> socket.socket:
     """Returns a socket for rtnetlink events. groups: the multicast groups, as a bit mask. Raises OSError."""
     socket_type = socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
-    listening = socket.socket(socket.AF_NETLINK, socket_type, socket.NETLINK_ROUTE)
+    listener = socket.socket(socket.AF_NETLINK, socket_type, socket.NETLINK_ROUTE)
     try:
-        listening.bind((0, groups))
+        listener.bind((0, groups))
     except OSError:
-        listening.close()
+        listener.close()
         raise
-    return listening
+    return listener
 
 
 def discard_datagrams(source: socket.socket) -> bool:

@@ -50,8 +50,8 @@ class Service:
         self._worker_timeout = WORKER_TIMEOUT_BASE
         self._reports = Reports(folder, self._worker, self._watcher)
         self._sources = system.open_sources(self._reports.log_unavailable)
-        self._compare_at = system.monotonic() + COMPARE_PERIOD  # the time of the next search for changed files
-        self._check_at = system.monotonic()  # the time of the next check of the configuration
+        self._compare_files_at = system.monotonic() + COMPARE_PERIOD  # the next search for changed files
+        self._check_config_at = system.monotonic()  # the next check of the configuration
         self._longest_wait = watchdog_timeout() / 2  # in seconds; sd_watchdog_enabled(3) recommends half of the timeout
         self._is_ready = False  # whether systemd was told that the service is ready
         self._memory = ""  # the text that the last pass has left for the next pass
@@ -62,13 +62,13 @@ class Service:
         self._write_status_file()
         exit_status = None
         while exit_status is None:
-            exit_status = self.turn()
+            exit_status = self.run_once()
         return exit_status
 
-    def turn(self) -> int | None:
+    def run_once(self) -> int | None:
         """Waits once, and handles what has happened. Returns the exit status; None if the service continues."""
         if not self._worker.is_busy:
-            if not self._lock.is_held():  # only systemd can recreate the folder
+            if not self._lock.is_in_place():  # the runtime directory was removed, and only systemd can recreate it
                 message = f"{self._lock.path} is gone; the service exits so that systemd recreates it"
                 log(Priority.ERROR, message)
                 return 1
@@ -78,8 +78,8 @@ class Service:
         signals = self._signals.drain()
         reasons = self._sources.drain(ready)
         self._read_watcher()
-        if self._compare_at <= self._system.monotonic():  # events may have been lost
-            self._compare_at = self._system.monotonic() + COMPARE_PERIOD
+        if self._compare_files_at <= self._system.monotonic():  # events may have been lost
+            self._compare_files_at = self._system.monotonic() + COMPARE_PERIOD
             reasons |= self._sources.compare()
         self._attend_worker()
         if signals & _STOP_SIGNALS:
@@ -89,7 +89,7 @@ class Service:
             return 0
         now = self._system.monotonic()
         if signal.SIGHUP in signals:
-            self._check_at = now
+            self._check_config_at = now
         if PassReason.RESUME in reasons:
             self._watcher.stop()  # its connection may be dead; the next pass starts the watcher again
         self._schedule.notify(reasons, now)
@@ -105,8 +105,8 @@ class Service:
             self._watcher.comparison.begin_pass()
             self._schedule.notify(self._sources.prepare_pass(), now)
             self._give_job(Job.RECONCILE, reasons)
-        elif self._check_at <= now:
-            self._check_at = math.inf
+        elif self._check_config_at <= now:
+            self._check_config_at = math.inf
             is_reload = self._is_ready  # before READY=1, this is a check at the start
             if is_reload:
                 microseconds = time.monotonic_ns() // 1000
@@ -134,9 +134,9 @@ class Service:
             poll.register(fd, select.POLLIN)
         self._watcher.register(poll)
         self._worker.register(poll)
-        until = min(self._worker.deadline, self._watcher.silent_at, self._compare_at)
+        until = min(self._worker.deadline, self._watcher.silent_at, self._compare_files_at)
         if not self._worker.is_busy:
-            until = min(until, self._check_at, self._pass_at())
+            until = min(until, self._check_config_at, self._pass_at())
         seconds_left = max(0.0, until - self._system.monotonic())
         return self._system.wait(poll, min(seconds_left, self._longest_wait))
 
@@ -208,7 +208,7 @@ class Service:
         error = f"the configuration check failed and is retried: {result.error}" if result.error else ""
         self._reports.log_error(Job.CHECK, error)
         if error:
-            self._check_at = now + CHECK_RETRY_PERIOD
+            self._check_config_at = now + CHECK_RETRY_PERIOD
         if result.config:
             self._reports.check = result
             self._schedule.resync_period = result.config.resync
@@ -218,7 +218,7 @@ class Service:
         if self._is_ready:  # otherwise, the first pass follows in any case
             sd_notify("READY=1")  # ends RELOADING=1
             self._schedule.notify({PassReason.CONFIG}, now)
-        self._report_result("")
+        self._report_result(line="")
 
     def _report_result(self, line: str) -> None:
         """Reports the state to `capacityd status` and systemd.

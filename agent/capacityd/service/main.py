@@ -16,16 +16,16 @@ def main(arguments: list[str]) -> int:
     arguments: the runtime directory, the command of the watcher, "--", and the command of a worker.
     """
     use_nonblocking_stderr()
-    folder, *commands = arguments
-    separator = commands.index("--")
-    watcher_command = commands[:separator]
-    worker_command = commands[separator + 1 :]
+    folder, *words = arguments
+    separator = words.index("--")
+    watcher_command = words[:separator]
+    worker_command = words[separator + 1 :]
     try:
         lock = ServiceLock(folder)
     except BlockingIOError:
         log(Priority.ERROR, f"the service is already running; see {folder}/service.json")
         return 1
-    except OSError as e:
+    except OSError as e:  # such as ELOOP for a link, or EISDIR for a folder, in place of the file
         log(Priority.ERROR, f"{e.filename} could not be opened: {e.strerror}; remove it")
         return 1
     become_subreaper()

@@ -1,8 +1,7 @@
-"""Decides whether a change of the Node starts a pass.
+"""Decides whether a change of the Node starts a reconcile pass.
 
 Compares two fingerprints of the Node (model/fingerprint.py): the one that the watcher last reported, and the one that
-the last pass left. A pass's write starts no other pass, whether the watcher reports the write before or after the end
-of the pass.
+the last pass left. What a pass writes starts no other pass, even if the watcher reports the write before the pass ends.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Decides when the next pass starts, and why. Times are in seconds.
+"""Decides when the next reconcile pass starts, and why. Times are in seconds.
 
 Events are debounced: a pass starts after 0.7 s without an event, but at most ten seconds after the first event.
 event_rate.py says which events wait longer. A failed pass is retried after the pause that model/pace.py defines.
@@ -33,9 +33,9 @@ POLL_PERIOD = 300.0
 """While the Node is not watched, passes read the Node. The first one starts within FIRST_POLL, because the Node may
 just have changed. Then a pass starts in each POLL_PERIOD."""
 
-_END_WAIT = frozenset({PassReason.CONFIG, PassReason.RESUME})
-"""Events that may end any error, so that the retry starts at once. After other events, the retry still waits for the
-shortest pause of the error's cause."""
+_RETRY_AT_ONCE = frozenset({PassReason.CONFIG, PassReason.RESUME})
+"""These events may end any error, so the retry starts at once. After other events, the retry still waits for the
+shortest pause that the error's cause requires."""
 
 
 class Schedule:
@@ -87,7 +87,7 @@ class Schedule:
         for reason in reasons:
             self._first_event_at.setdefault(reason, now)
             self._last_event_at[reason] = now
-        if reasons & _END_WAIT:
+        if reasons & _RETRY_AT_ONCE:
             self._not_before = -math.inf
         elif PassReason.NODE in reasons and self.retries_at_report:
             self._not_before = min(self._not_before, self._retry_after_until)  # Retry-After still applies
@@ -108,7 +108,7 @@ class Schedule:
     def _events_due_at(self) -> float:
         """When the events start a pass; infinity without events."""
         due_times: list[float] = []
-        first_times: list[float] = []  # of the events of hardware and files that need time to settle
+        first_times: list[float] = []  # of events of hardware and files, which need time to settle
         last_times: list[float] = []
         for reason, first in self._first_event_at.items():
             last = self._last_event_at[reason]
@@ -137,7 +137,7 @@ class Schedule:
             reasons.add(PassReason.TIMER)
         self._pass_reasons = frozenset(reasons)
         self._pass_began = now
-        self._rate.count(reasons, now)
+        self._rate.count_pass(reasons, now)
         self._first_event_at = {}
         self._last_event_at = {}
         self._start_at = None
@@ -148,7 +148,7 @@ class Schedule:
     def end_pass(self, result: PassResult, now: float) -> None:
         """Plans the next passes after a pass that has ended now."""
         if not result.changed:
-            self._rate.count_unchanged(self._pass_reasons, self._pass_began)
+            self._rate.count_unchanged_pass(self._pass_reasons, self._pass_began)
         is_polling = self._poll_at < math.inf
         if is_polling:
             self._poll_at = now + POLL_PERIOD
@@ -173,7 +173,7 @@ class Schedule:
         # The pause is added to Retry-After, because an overloaded API server always sends "1".
         longest_pause = pause_seconds(result.cause, problem_age=now - self._failure_since)
         self._follow_up_at = self._retry_after_until + self._jittered(longest_pause)
-        event_ended_wait = self._first_event_at.keys() & _END_WAIT  # an event that came during the pass
+        event_ended_wait = self._first_event_at.keys() & _RETRY_AT_ONCE  # an event that came during the pass
         if not event_ended_wait:
             shortest_pause = SHORTEST_PAUSE[result.cause] * MIN_JITTER_FACTOR
             self._not_before = self._retry_after_until + shortest_pause

@@ -22,8 +22,8 @@ class ServiceLock:
         self._fd = os.open(self.path, flags, 0o600)
         fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
-    def is_held(self) -> bool:
-        """Whether the file at the path is still the locked file."""
+    def is_in_place(self) -> bool:
+        """Whether the locked file is still at the path. It is not if somebody has removed the runtime directory."""
         try:
             return os.path.samestat(os.stat(self.path), os.fstat(self._fd))
         except OSError:

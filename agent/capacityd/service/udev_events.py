@@ -22,10 +22,10 @@ UDEV = "/run/udev/control"
 
 
 class UdevEvents:
-    """Events of these subsystems. reason: why each event starts a pass. Raises OSError."""
+    """The events of some udev subsystems. reason: why each event starts a reconcile pass. Raises OSError."""
 
     def __init__(self, subsystems: Iterable[str], reason: PassReason) -> None:
-        if not os.path.exists(UDEV):  # libudev looks for udev only when a monitor starts
+        if not os.path.exists(UDEV):  # the monitor might then never report an event
             raise OSError("udev is not running")
         self._reason = reason
         self._monitor = _started_monitor(subsystems)

@@ -19,11 +19,11 @@ _ROOT = 0  # the uid
 def watched_paths(path: str, remote: Collection[str]) -> list[str]:
     """Returns the paths to watch for a file: each link on the way to the file and, at the end, the target.
 
-    If a link is not followed, the list ends with this link. remote: mount points of network and FUSE file systems. If
+    The list ends with the first link that is not trusted. remote: mount points of network and FUSE file systems. If
     the path enters one of these mount points, the list ends with the mount point.
     """
     owner_by_link, target = _follow(path, remote)
-    trusted_owners = {_ROOT, os.geteuid(), *_owner(target, remote)}
+    trusted_owners = {_ROOT, os.geteuid(), *_owners(target, remote)}
     watched: list[str] = []
     for link, owner in owner_by_link.items():
         watched.append(link)
@@ -62,8 +62,8 @@ def _follow(path: str, remote: Collection[str]) -> tuple[dict[str, int], str | N
     return owner_by_link, current
 
 
-def _owner(path: str | None, remote: Collection[str]) -> set[int]:
-    """The owner of the file or folder at a path; empty if it is missing, or must not be accessed."""
+def _owners(path: str | None, remote: Collection[str]) -> set[int]:
+    """A set with the owner of the file or folder at a path; empty if it is missing, or must not be accessed."""
     if path is None or path in remote:
         return set()
     try:

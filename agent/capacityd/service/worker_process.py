@@ -39,7 +39,7 @@ class WorkerProcess:
         """When attend() ends the worker, because it has worked or waited too long; infinity without a worker."""
         self.job: Job | None = None
         """The current or the last job; None: the worker waits for a job."""
-        self.began = 0.0
+        self.began = 0.0  # when the worker got its last job
         self.probed = False
         """Whether the worker has read the machine."""
         self.check_result: CheckResult | None = None
@@ -54,7 +54,7 @@ class WorkerProcess:
         return self._process is not None and self.job is not None
 
     def start_early(self) -> None:
-        """Starts a worker whose job will follow, if there is no worker. An error only delays the job.
+        """Starts a worker for a later job, if there is no worker. Ignores errors, because give() then starts a worker.
 
         Starts at most one worker for each job, even if the worker ends before it gets the job.
         """

@@ -83,7 +83,7 @@ class _Lock(ServiceLock):
     def __init__(self, folder: str) -> None:
         self.path = folder
 
-    def is_held(self) -> bool:
+    def is_in_place(self) -> bool:
         return True
 
 
@@ -166,7 +166,7 @@ class ModelService:
             if self.due_in():
                 return
             self._is_due = False
-            status = self._service.turn()
+            status = self._service.run_once()
             assert status is None, "the service has ended"
         raise AssertionError("the service does not wait")
 

@@ -133,7 +133,7 @@ def test_its_folder_appears_level_by_level(tmp_path: Path) -> None:
 
 
 def test_a_change_while_the_watches_are_set_is_found_later(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    path, add = tmp_path / "a" / "seats", FileEvents._add  # _add sets one inotify watch
+    path, add = tmp_path / "a" / "seats", FileEvents._add_watch  # which sets one inotify watch
 
     def add_and_make(self: FileEvents, watched: str, mask: int) -> int:
         descriptor = add(self, watched, mask)
@@ -141,7 +141,7 @@ def test_a_change_while_the_watches_are_set_is_found_later(monkeypatch: pytest.M
             path.parent.mkdir()
         return descriptor
 
-    monkeypatch.setattr(FileEvents, "_add", add_and_make)
+    monkeypatch.setattr(FileEvents, "_add_watch", add_and_make)
     source = watch(path)
     assert source.compare() == REASONS
     source.prepare_pass()

@@ -29,7 +29,7 @@ TAGS = ("UUID", "LABEL", "PARTUUID", "PARTLABEL", "ID")
 the device's path."""
 
 _SOURCE_OF_SYSTEMD = "systemd-1"
-"""The source of an automount of systemd in the mount table. The source of an automount of autofs(8) is its map."""
+"""The source, in the mount table, of an automount that systemd set up. For autofs(8), the source is the map."""
 
 
 @dataclass(frozen=True, slots=True)

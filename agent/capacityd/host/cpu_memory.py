@@ -53,16 +53,18 @@ def memory(host: Host) -> MachineMemory:
 def _meminfo(lines: Sequence[str], name: str) -> int:
     """A size in /proc/meminfo in bytes: proc_meminfo(5). Raises HostError if it is missing."""
     for line in lines:
-        if kibibytes := re.fullmatch(f"{name}: *([0-9]+) kB", line):
-            return int(kibibytes[1]) * 1024
+        if match := re.fullmatch(f"{name}: *([0-9]+) kB", line):
+            kibibytes = int(match[1])
+            return kibibytes * 1024
     raise HostError(f"/proc/meminfo has no line {name}")
 
 
 def _cores(host: Host) -> int | None:
     """The number of cores with online processors; None if the kernel does not know the processors' topology.
 
-    A kernel that uses a device tree may not know the topology. Then it shows ids of -1, and lists that are empty or
-    contain all processors (RISC-V before Linux 6.1: update_siblings_masks in drivers/base/arch_topology.c).
+    A kernel that uses a device tree may not know the topology. Then the ids are -1, and a core's list of
+    processors is empty or contains all processors (RISC-V before Linux 6.1: update_siblings_masks in
+    drivers/base/arch_topology.c).
     """
     folders = _online_folders(host)
     if _may_have_device_tree(host):
@@ -80,7 +82,7 @@ def _online_folders(host: Host) -> list[str]:
 
 
 def _topology(host: Host, folders: Sequence[str], name: str) -> list[str | None]:
-    """The content of topology/NAME in each processor's folder; None if the file does not exist. Raises HostError."""
+    """The content of topology/NAME in each processor's folder; None where the file is missing. Raises HostError."""
     return [host.text(f"{folder}/topology/{name}") for folder in folders]
 
 
@@ -211,4 +213,4 @@ PROCESSOR_MEASURES: Mapping[str, Callable[[Host], int | None]] = {
     "sockets": _sockets,
     "max_frequency": _max_frequency,
 }
-"""Measure of the online processors -> its function. The function returns None if the machine does not report it."""
+"""Name of a measure -> a function that returns it for the online processors; None if the machine does not report it."""

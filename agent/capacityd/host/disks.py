@@ -27,8 +27,8 @@ _SINGLE_PATH = re.compile("/usb|/ata")
 compared, because USB enclosures and cheap SATA disks of one model often have the same id."""
 _SCSI_TARGET_FOLDER = re.compile("^.*?/(host[0-9]+(?=/target)|target[0-9:]+(?=/))")
 """The beginning of a disk's folder in /sys, up to the folder of its SCSI target. A target without a transport (SAS, FC,
-iSCSI) is directly in the folder of its SCSI host. In this case, the beginning ends with the folder of the SCSI host,
-which shows each disk once: it is a RAID controller or a hypervisor."""
+iSCSI) is directly in the folder of its SCSI host. In this case, the beginning ends with the folder of the SCSI host.
+Such a host is a RAID controller or a hypervisor, which shows each disk once."""
 _GENERATED_PREFIX = "nvme."
 """The start of the id that the kernel makes of the serial number of an NVMe disk without an id (wwid_show in
 drivers/nvme/host/sysfs.c). Different disks may share this id: all controllers of a cloud have one serial number."""
@@ -92,7 +92,7 @@ def whole_disks(host: Host) -> list[Disk]:
 
 
 def world_wide_id(host: Host, path: str) -> str | None:
-    """The world-wide id of a disk: of the namespace for NVMe, of the device for SCSI. Raises HostError."""
+    """A disk's world-wide id, of the namespace (NVMe) or the device (SCSI); None if it has none. Raises HostError."""
     if id_of_namespace := read_optional_attr(host, f"{path}/wwid"):
         return id_of_namespace
     id_of_device = read_optional_attr(host, f"{device_of(host, path)}/wwid")
@@ -156,16 +156,16 @@ def _earlier_disk(
 
     name, ids: the path's name and ids. by_id: id -> the disks found earlier. facts_of: _facts() with a cache.
     """
-    doubt: HostError | None = None
+    first_error: HostError | None = None
     for id_ in ids:
         for disk in by_id.get(id_, ()):
             try:
                 if _leads_to(disk, name, id_, facts_of):
                     return disk
             except HostError as e:
-                doubt = doubt or e
-    if doubt:
-        raise doubt
+                first_error = first_error or e
+    if first_error:
+        raise first_error
     return None
 
 
@@ -237,7 +237,7 @@ def _letters_and_digits(text: str) -> str:
 
 
 def serial_number(host: Host, path: str) -> str | None:
-    """The serial number of a disk. Raises HostError.
+    """The serial number of a disk; None if neither the kernel nor udev knows it. Raises HostError.
 
     The serial number is in the disk's folder (virtio), in the device's folder (NVMe, memory cards), or in udev's
     database (SCSI, USB). lsblk reads udev's properties in the same order.

@@ -23,7 +23,7 @@ _LINK_MODES = 9  # the string set ETH_SS_LINK_MODES
 _NAME_BYTES = 32  # ETH_GSTRING_LEN
 _SETTINGS = struct.Struct("=I11xb32x")  # ethtool_link_settings: command, and the number of words in each mask
 _MASKS = 3  # after ethtool_link_settings, the link modes that are supported, advertised, and the link partner's
-_WORD_BYTES = 4  # a word of a mask has 32 bits
+_WORD_BITS = 32  # a mask consists of 32-bit words
 _SET_INFO = struct.Struct("=I4xQI")  # ethtool_sset_info: command, one bit for each string set, and the set's length
 _STRINGS = struct.Struct("=III")  # ethtool_gstrings: command, string set, and the set's length; the strings follow
 
@@ -71,11 +71,11 @@ def _supported_mask(control: socket.socket, interface: str) -> int:
     if negated_words >= 0:
         return 0
     word_count = -negated_words
-    room_for_masks = bytes(_MASKS * word_count * _WORD_BYTES)
+    room_for_masks = bytes(_MASKS * word_count * _WORD_BITS // 8)
     answer = _ask(control, interface, _SETTINGS.pack(_GLINKSETTINGS, word_count) + room_for_masks)
     # The first mask is that of the supported link modes. Its first word has the lowest bits on every machine.
     words = struct.unpack_from(f"={word_count}I", answer, _SETTINGS.size)
-    return sum(word << (8 * _WORD_BYTES * index) for index, word in enumerate(words))
+    return sum(word << (_WORD_BITS * index) for index, word in enumerate(words))
 
 
 def _mode_names(control: socket.socket, interface: str) -> list[str]:

@@ -28,8 +28,7 @@ class Filesystem:
     mount: Mount
     """The file system's first mount. Its major:minor identifies the file system."""
     points: tuple[str, ...]
-    """The machine's mount points of the whole file system, the shortest first; empty if the file system is only for
-    pods."""
+    """Mount points of the whole file system, without those of pods, the shortest first; empty if only pods use it."""
     mount_ids: frozenset[str]
     """The ids of the file system's mounts: the first field in mountinfo."""
 
@@ -52,10 +51,10 @@ def filesystem_size(point: str, mount_ids: Collection[str]) -> int:
     now leads to a mount with another id, or if the file system does not respond in time.
     """
     # statvfs(2) hangs forever if a server does not respond.
-    return within_time_limit(f"the file system on {point}", partial(_measure, point, mount_ids))
+    return within_time_limit(f"the file system on {point}", partial(_size, point, mount_ids))
 
 
-def _measure(point: str, mount_ids: Collection[str]) -> int:
+def _size(point: str, mount_ids: Collection[str]) -> int:
     """The size that filesystem_size() returns. Raises HostError. May hang in the kernel."""
     try:
         fd = os.open(point, os.O_PATH | os.O_CLOEXEC)

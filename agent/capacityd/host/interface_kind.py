@@ -83,7 +83,7 @@ def _is_child(host: Host, path: str, devtype: str | None) -> bool:
 
 
 def hardware_kind(host: Host, path: str, hardware: str) -> str:
-    """The kind of an interface with hardware: physical, unless it shares its hardware or is not a network port.
+    """The kind of an interface with hardware: "physical" for a network port that has its hardware to itself.
 
     path: the interface in /sys. Raises HostError.
     """

@@ -21,7 +21,7 @@ from capacityd.host.regular_file import (
     ABSENT,
     MAX_ATTRIBUTE_BYTES,
     MAX_TABLE_BYTES,
-    lines_of,
+    nonempty_lines,
     read_optional_text,
     read_regular,
     read_text,
@@ -81,7 +81,7 @@ class LiveHost:
             raise unreadable(path, e) from e
 
     def exists(self, path: str) -> bool:
-        # The configuration names this path. By a link in the path, another user could learn which files of root exist.
+        # The configuration names this path. Another user could put a link in it, and learn which secret files exist.
         try:
             return data_exists(path)
         except UntrustedLink as e:
@@ -111,7 +111,7 @@ class LiveHost:
             # The path is bytes, because an interface's name need not be UTF-8, and pyudev encodes only UTF-8.
             udev_device = pyudev.Devices.from_sys_path(self._udev, os.fsencode(device))
             if not udev_device.is_initialized:
-                self._require_no_rule_applies(device, udev_device)
+                self._raise_if_rules_may_apply(device, udev_device)
             yield udev_device.properties
         except pyudev.DeviceNotFoundError as e:
             raise HostError("udev does not know the device", errno.ENOENT) from e
@@ -120,7 +120,7 @@ class LiveHost:
             why = f"udev's properties of the device could not be read: {type(e).__name__}"
             raise HostError(why, detail=quoted(printable(str(e)))) from e
 
-    def _require_no_rule_applies(self, device: str, udev_device: Any) -> None:
+    def _raise_if_rules_may_apply(self, device: str, udev_device: Any) -> None:
         """Raises HostError if a rule of udev may apply to a device for which libudev has found no entry. In this case,
         the device's properties are unknown, not missing.
 
@@ -166,7 +166,7 @@ class LiveHost:
         return cpu_memory.PROCESSOR_MEASURES[measure](self)
 
     def lines(self, path: str) -> Sequence[str]:
-        return lines_of(read_optional_text(path, MAX_TABLE_BYTES) or "")
+        return nonempty_lines(read_optional_text(path, MAX_TABLE_BYTES) or "")
 
     def read_file(self, path: str, limit: int) -> Content:
         # The configuration names this path. open_data_file() refuses a link that lets another user choose the file.

@@ -88,7 +88,8 @@ def _folders(values: Sequence[str]) -> list[str]:
 class LowerDisks:
     """Finds the disks of one machine. Each method yields names of whole disks.
 
-    If a disk can't be determined, the method raises HostError after yielding the other disks that it has found.
+    If a disk can't be determined, the method raises HostError after yielding the other disks that it has found. In the
+    error's message, "it" is what the caller asked about, such as a mount.
 
     visited: the ids of the mounts through which the search has come, to notice a path that leads back to itself.
     """
@@ -97,7 +98,7 @@ class LowerDisks:
         self._host = host
         self._tree = tree
 
-    def of_mount(self, mount: Mount, visited: Collection[str] = ()) -> Iterator[str]:
+    def disks_of_mount(self, mount: Mount, visited: Collection[str] = ()) -> Iterator[str]:
         """The disks below a mounted file system."""
         if mount.id in visited:
             raise HostError("the path to its content leads back to itself")
@@ -107,53 +108,53 @@ class LowerDisks:
         if mount.type == "overlay" and mount.source in _SYSEXT_SOURCES:
             return
         if mount.type == "autofs":
-            yield from self._of_automount(mount, visited)
+            yield from self._disks_of_automount(mount, visited)
         elif mount.type == "overlay":
-            yield from self._of_layers(mount, visited)
+            yield from self._disks_of_layers(mount, visited)
         elif has_device(mount.major_minor):
-            yield from self.of_major_minor(mount.major_minor, visited)
+            yield from self.disks_of_major_minor(mount.major_minor, visited)
         else:
-            yield from self._of_source(mount, visited)
+            yield from self._disks_of_source(mount, visited)
         if mount.type.startswith("ext"):  # ext3, ext4
-            yield from self._of_journals(mount.major_minor, visited)
+            yield from self._disks_of_journals(mount.major_minor, visited)
         for node in mount.values(DEVICE_OPTIONS):
-            yield from self.of_node(node, visited)
+            yield from self.disks_of_node(node, visited)
 
-    def of_file(self, path: str, visited: Collection[str] = ()) -> Iterator[str]:
+    def disks_of_file(self, path: str, visited: Collection[str] = ()) -> Iterator[str]:
         """The disks below the file system that contains a file or folder."""
         mount = self._tree.at(path)
         if mount is None:
             raise HostError("no file system contains it")
-        yield from self.of_mount(mount, visited)
+        yield from self.disks_of_mount(mount, visited)
 
-    def of_node(self, node: str, visited: Collection[str] = ()) -> Iterator[str]:
+    def disks_of_node(self, node: str, visited: Collection[str] = ()) -> Iterator[str]:
         """The disks below a block device with a name in /dev, such as /dev/sda2 or /dev/mapper/root."""
-        yield from self._of_block(block_device_path(self._host, node), visited)
+        yield from self._disks_of_block(block_device_path(self._host, node), visited)
 
-    def of_major_minor(self, major_minor: str, visited: Collection[str] = ()) -> Iterator[str]:
+    def disks_of_major_minor(self, major_minor: str, visited: Collection[str] = ()) -> Iterator[str]:
         """The disks below the block device with this major:minor."""
         block = self._host.resolve(f"/sys/dev/block/{major_minor}")
         if block is None:
             raise HostError(f"/sys/dev/block/{major_minor} does not exist")
-        yield from self._of_block(block, visited)
+        yield from self._disks_of_block(block, visited)
 
-    def _of_source(self, mount: Mount, visited: Collection[str]) -> Iterator[str]:
-        """The disks of a file system whose major number is 0: only the source names its devices."""
+    def _disks_of_source(self, mount: Mount, visited: Collection[str]) -> Iterator[str]:
+        """The disks below a file system whose major number is 0. Only its source names its devices."""
         if mount.type == "erofs" and mount.source.startswith("/"):
-            yield from self._of_path(mount.source, visited)
+            yield from self._disks_of_path(mount.source, visited)
             return
         if not mount.source.startswith("/dev/"):
             raise HostError("its source is not a block device")
         # The source of btrfs is one of its devices. The source of bcachefs may be all of its devices, with colons.
         devices = {block_device_path(self._host, node) for node in mount.source.split(":")}
         for links in self._links_to_devices():
-            # A link of another file system may be dangling. resolve() then returns None, and link_target() raises.
+            # Another file system's link may be dangling. For it, resolve() returns None, but link_target() would raise.
             targets = {self._host.resolve(link) for link in links}
             if devices & targets:
                 devices |= {link_target(self._host, link) for link in links}
                 break  # no device belongs to a second file system
         for block in sorted(devices):
-            yield from self._of_block(block, visited)
+            yield from self._disks_of_block(block, visited)
 
     def _links_to_devices(self) -> Iterator[Sequence[str]]:
         """Yields, for each file system of type btrfs or bcachefs, the links to its devices."""
@@ -165,30 +166,31 @@ class LowerDisks:
             names = [name for name in self._host.listdir(folder) if name.startswith("dev-")]
             yield [f"{folder}/{name}/block" for name in names]
 
-    def _of_layers(self, mount: Mount, visited: Collection[str]) -> Iterator[str]:
+    def _disks_of_layers(self, mount: Mount, visited: Collection[str]) -> Iterator[str]:
         """The disks below the folders of an overlay."""
         folders = layers_of(mount)
         if not folders:
             raise HostError("its layers are unknown")
         for folder in folders:
-            if folder.startswith(f"{INITRAMFS_ROOT}/") and self._host.resolve(INITRAMFS_ROOT) is None:
-                folder = folder.removeprefix(INITRAMFS_ROOT)  # /sysroot became / after the initramfs had mounted
+            was_in_initramfs = folder.startswith(f"{INITRAMFS_ROOT}/") and self._host.resolve(INITRAMFS_ROOT) is None
+            if was_in_initramfs:  # the initramfs mounted the overlay, and what is / now was at INITRAMFS_ROOT
+                folder = folder.removeprefix(INITRAMFS_ROOT)
             # A layer may be a folder that the overlay itself covers, so the mount before the overlay is searched.
             lower = self._tree.target_before(mount, self._resolved(folder))
             if lower is None:
                 raise HostError(f"no file system contains {folder}")
-            yield from self.of_mount(lower, visited)
+            yield from self.disks_of_mount(lower, visited)
 
-    def _of_path(self, path: str, visited: Collection[str]) -> Iterator[str]:
+    def _disks_of_path(self, path: str, visited: Collection[str]) -> Iterator[str]:
         """The disks below a file, a folder or a device node.
 
         path: the path that the mounting process used, perhaps in another mount namespace.
         """
         real = self._resolved(path)
         if real.startswith("/dev/"):
-            yield from self.of_node(real, visited)
+            yield from self.disks_of_node(real, visited)
         else:
-            yield from self.of_file(real, visited)
+            yield from self.disks_of_file(real, visited)
 
     def _resolved(self, path: str) -> str:
         """The path with all links resolved. Raises HostError if the path is relative, or missing in this namespace."""
@@ -197,14 +199,14 @@ class LowerDisks:
             raise HostError(f"{path} does not exist here")
         return real
 
-    def _of_automount(self, trigger: Mount, visited: Collection[str]) -> Iterator[str]:
+    def _disks_of_automount(self, trigger: Mount, visited: Collection[str]) -> Iterator[str]:
         """The disks of the file system that an automount will mount."""
         unit = automount(self._host, trigger.point, source=trigger.source)
         if not unit.source.startswith("/dev/"):
             raise HostError(f"the automount {unit.name} has not mounted it yet")
-        yield from self.of_node(unit.source, visited)
+        yield from self.disks_of_node(unit.source, visited)
 
-    def _of_journals(self, major_minor: str, visited: Collection[str]) -> Iterator[str]:
+    def _disks_of_journals(self, major_minor: str, visited: Collection[str]) -> Iterator[str]:
         """The disks of all external journals, unless the file system with this major:minor has an internal journal.
 
         The kernel does not show which external journal belongs to which file system.
@@ -217,14 +219,14 @@ class LowerDisks:
         for journal in journals:
             # Only an external journal has the name of a block device.
             if block := self._host.resolve(f"/sys/class/block/{journal}"):
-                yield from self._of_block(block, visited)
+                yield from self._disks_of_block(block, visited)
 
-    def _of_block(self, block: str, visited: Collection[str]) -> Iterator[str]:
+    def _disks_of_block(self, block: str, visited: Collection[str]) -> Iterator[str]:
         """The disks below a block device. block: its path in /sys."""
         for bottom in bottom_devices(self._host, block):
-            yield from self._of_bottom(bottom, visited)
+            yield from self._disks_of_bottom(bottom, visited)
 
-    def _of_bottom(self, block: str, visited: Collection[str]) -> Iterator[str]:
+    def _disks_of_bottom(self, block: str, visited: Collection[str]) -> Iterator[str]:
         """The disks below a block device without slaves."""
         name = os.path.basename(block)
         kind = name.partition("!")[0].rstrip("0123456789")  # loop7 -> loop, cciss!c0d0 -> cciss
@@ -233,11 +235,11 @@ class LowerDisks:
         if kind == "loop":
             # raw(), because text() would make the path printable.
             path = self._host.raw(f"{block}/loop/backing_file", MAX_ATTRIBUTE_BYTES).removesuffix("\n")
-            yield from self._of_path(path, visited)
+            yield from self._disks_of_path(path, visited)
         elif kind == "zram":
             node = self._host.text(f"{block}/backing_dev")
             if node and node != "none":
-                yield from self.of_node(node, visited)
+                yield from self.disks_of_node(node, visited)
         elif is_virtual(name, block):
             raise HostError(f"the devices below {name} are unknown")  # drbd, ublk, zd (ZFS)
         else:

@@ -22,7 +22,8 @@ def mounts(host: Host) -> list[Mount]:
         mount = mount_of(line)
         if mount is not None:
             found.append(mount)
-        elif line:  # logs contain no detail, so only the detail quotes the line
+        elif line:
+            # Only the detail quotes the line, because no log contains a detail.
             raise HostError(
                 f"{MOUNT_TABLE} contains a malformed line ({length_text(line)})", detail=quoted(printable(line))
             )

@@ -27,9 +27,9 @@ _INTERRUPTED = b"Dump was interrupted"
 """What ip writes to standard error if a list has changed while the kernel sent it (rtnl_dump_filter_l in iproute2's
 lib/libnetlink.c). The exit status of ip is 0 nevertheless."""
 _NOT_SUPPORTED = (os.strerror(errno.EOPNOTSUPP).encode(), os.strerror(errno.EAFNOSUPPORT).encode())
-"""What ip writes to standard error if the kernel has no such list at all, or no such list for the address family."""
+"""What ip writes to standard error if the kernel lacks a feature, such as policy rules, or an address family."""
 _ATTEMPTS = 5
-"""How often ip is run if its list changes each time while the kernel sends the list."""
+"""How many times ip is run at most. It is run again if the list changed while the kernel sent it."""
 
 _SCOPES = {"0": "global", "200": "site", "253": "link", "254": "host"}  # ip prints the numbers because of -Numeric
 _FAMILIES = {"inet": "ipv4", "inet6": "ipv6"}
@@ -85,7 +85,7 @@ def _addresses() -> Iterator[Address]:
 def ip(*arguments: str) -> Sequence[Json]:
     """The objects that ip prints, in the kernel's order.
 
-    Raises HostError, with EOPNOTSUPP if the kernel has no such list, and ValueError for unexpected output.
+    Raises HostError, with EOPNOTSUPP if the kernel lacks the feature. Raises ValueError for unexpected output.
     """
     for _ in range(_ATTEMPTS):
         status, out, err = run([*_IP, *arguments], _TIMEOUT, max_output=_MAX_BYTES)

@@ -25,7 +25,8 @@ _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin
 def run_trusted(command: Sequence[str], timeout: float) -> Output:
     """Runs a program that the configuration names. Raises the errors of run().
 
-    Raises HostError with the cause NOT_TRUSTED if another user could change a file that the program runs.
+    Raises HostError with the cause NOT_TRUSTED if a file that the program runs could be changed by a user other than
+    root and this process's own.
     """
     program = command[0]
     _require_executable(program)
@@ -57,6 +58,7 @@ def run(command: Sequence[str], timeout: float, max_output: int = _MAX_OUTPUT_BY
     except subprocess.SubprocessError as e:
         raise ProgramFailed(f"{program} could not be started: {type(e).__name__}") from e
     finally:
+        # The processes that the program left behind are children of this process, because it is a subreaper.
         kill_children(deadline=time.monotonic() + _SECONDS_TO_KILL)
 
 

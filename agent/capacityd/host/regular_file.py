@@ -1,7 +1,7 @@
 """Reads regular files of this machine, and makes text of the content of live and recorded files.
 
 HostErrors name the path. Content is decoded with surrogateescape: a byte that is not UTF-8 becomes a surrogate.
-text_of(), stripped_lines() and lines_of() return printable text.
+text_of(), stripped_lines() and nonempty_lines() return printable text.
 """
 
 from __future__ import annotations
@@ -99,15 +99,16 @@ def text_of(content: str) -> str:
 
 
 def stripped_lines(content: str) -> tuple[str, ...]:
-    """The lines of a file without white space around the content and at the ends of lines. Tabs become spaces.
+    """The lines of a file. Tabs become spaces.
 
-    Also removes the byte order mark that programs of Windows write before the text.
+    Removes the white space before and after the whole text, and at the end of each line.
     """
-    lines = content.removeprefix("\ufeff").replace("\t", " ").strip(" \r\n").split("\n")
+    text = content.removeprefix("\ufeff")  # the byte order mark that Windows programs write before a text
+    lines = text.replace("\t", " ").strip(" \r\n").split("\n")
     return tuple(printable(line.rstrip(" \r")) for line in lines)
 
 
-def lines_of(content: str) -> list[str]:
+def nonempty_lines(content: str) -> list[str]:
     """The lines of a file that are not empty. Tabs become spaces.
 
     A NUL also ends a line, because it ends each string of a list in /proc/device-tree.

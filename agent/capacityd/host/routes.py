@@ -44,8 +44,8 @@ def default_interfaces() -> list[str]:
         next_hops = {hop["id"]: hop for hop in ip("nexthop", "show")}
         names: set[str] = set()
         for family in _FAMILIES:
-            for route in _default_routes(family, _tables(family)):
-                names |= _interfaces(route, next_hops)
+            for route in _default_routes(family, _counted_tables(family)):
+                names |= _interfaces_of(route, next_hops)
     return sorted(names)
 
 
@@ -67,7 +67,7 @@ def _is_default(destination: str) -> bool:
     return int(prefix_bits) <= _MAX_DEFAULT_PREFIX_BITS
 
 
-def _interfaces(route: Json, next_hops: Mapping[int, Json]) -> set[str]:
+def _interfaces_of(route: Json, next_hops: Mapping[int, Json]) -> set[str]:
     """The interfaces of a route, or of a next-hop object. Raises HostError if the route has none.
 
     With nexthop_compat_mode=0, a route names only its next-hop object (nhid). That object names its interface, or the
@@ -81,14 +81,14 @@ def _interfaces(route: Json, next_hops: Mapping[int, Json]) -> set[str]:
     for hop_id in ids:
         if hop_id not in next_hops:
             raise HostError(f"the next hop {hop_id} of a default route does not exist")
-        found |= _interfaces(next_hops[hop_id], next_hops)
+        found |= _interfaces_of(next_hops[hop_id], next_hops)
     drops_packets = "blackhole" in route  # a next-hop object may have no interface, and drop packets
     if not found and not ids and not drops_packets:
         raise HostError("there is a default route without an interface")
     return found
 
 
-def _tables(family: str) -> set[str]:
+def _counted_tables(family: str) -> set[str]:
     """The numbers of the tables whose default routes count."""
     tables = set(_TABLES)
     for rule in _rules(family):

@@ -81,17 +81,17 @@ def system_disks(host: Host) -> SystemDevices:
 
 
 def _searches(host: Host, table: Sequence[Mount], tree: MountTree) -> list[tuple[str, Iterator[str]]]:
-    """The searches for disks: the subject for a message, and an iterator that yields disks and may raise HostError."""
+    """The searches for disks: each a subject for messages, and an iterator over disks that may raise HostError."""
     lower = LowerDisks(host, tree)
     searches = []
     for mount in _needed_mounts(host, table, tree):
         subject = f"{mount.point} ({mount.type} from {mount.source})"
-        searches.append((subject, lower.of_mount(mount)))
+        searches.append((subject, lower.disks_of_mount(mount)))
     for path, type_ in swaps(host):
-        disks = lower.of_file(path) if type_ == "file" else lower.of_node(path)
+        disks = lower.disks_of_file(path) if type_ == "file" else lower.disks_of_node(path)
         searches.append((f"the swap area {path}", disks))
     if major_minor := _hibernation_area(host):
-        searches.append((f"the hibernation area {major_minor}", lower.of_major_minor(major_minor)))
+        searches.append((f"the hibernation area {major_minor}", lower.disks_of_major_minor(major_minor)))
     return searches
 
 

@@ -93,10 +93,10 @@ def _interfaces_below(host: Host, name: str) -> Iterator[str]:
             return
         # Only software interfaces have been found, so the search follows their other links, such as a veth pair.
         for interface in found:
-            unvisited += [other for other in _linked(host, interface) if other not in found]
+            unvisited += [other for other in _linked_interfaces(host, interface) if other not in found]
 
 
-def _linked(host: Host, name: str) -> list[str]:
+def _linked_interfaces(host: Host, name: str) -> list[str]:
     """The interfaces by which packets leave a software interface, except those directly below it."""
     if linked_ifindex(host, name):
         linked = host.linked_interface(name)

@@ -138,7 +138,7 @@ def questions(folder: str) -> dict[str, Callable[[], Any]]:
         **{f"processors {name}": partial(host.processors, name) for name in ("cores", "threads", "sockets")},
         "memory": host.memory,
         "filesystem_size": lambda: host.filesystem_size("/", ids),
-        "filesystem_size, its thread": lambda: filesystems._measure("/", ids),
+        "filesystem_size, its thread": lambda: filesystems._size("/", ids),
         "lines": lambda: host.lines("/proc/swaps"),
         "read_file": lambda: host.read_file(file, 100).text,
         "run": lambda: host.run(["/bin/echo", "4"], 9),

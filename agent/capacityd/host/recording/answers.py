@@ -19,7 +19,7 @@ from capacityd.linux.filesystem_types import has_device, may_hang
 from capacityd.model.errors import HostError
 
 Source: TypeAlias = LiveHost | RecordedHost
-"""The machine to record. A recording can be recorded again, to test the recorder."""
+"""The machine to record. Tests of the recorder record a recorded machine."""
 
 
 def answers(source: Source, devices: Iterable[str], interfaces: Iterable[str]) -> Recording:

@@ -146,7 +146,7 @@ def mounts_without_options(table: str) -> str:
     """The mount table to record: without users and passwords, and without most options of file systems.
 
     The table keeps the options about writes, the subvolume, the kind of an automount, the upper layer of an overlay,
-    and further devices. For the machine's own file systems, it also keeps the options with an overlay's other layers.
+    and DEVICE_OPTIONS. For the machine's own file systems, it also keeps the options with an overlay's other layers.
     """
     return "".join(f"{_mount_without_options(line)}\n" for line in table.split("\n") if line)
 

@@ -1,7 +1,7 @@
 """The files, folders and links of a recorded machine.
 
 A file in /sys that the recording does not show is unknown, never missing. Outside of /sys, such a file counts as
-missing, except in exists().
+missing, but exists() raises NotRecorded for it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _COMPLETE_TREES = tuple(f"{tree}/" for tree in TREES)
 
 
 class RecordedFiles:
-    """The paths of one recording. A path may contain links, unless its variable is named real."""
+    """The paths of one recording. A path may contain links. A variable named real holds a path without links."""
 
     def __init__(self, recording: Mapping[str, Any]) -> None:
         """recording: RECORDING_PARTS (format.py) lists its parts."""

@@ -83,15 +83,15 @@ RECORDING_PARTS: Mapping[str, Any] = {
     "linked_interfaces": Mapping[str, str],  # interface -> the interface that it uses, or ""
     "default_interfaces": tuple[str, ...],  # names of the interfaces of default routes
     "addresses": tuple[tuple[str, str, str, int, str, bool], ...],  # the fields of Address
-    "processors": Mapping[str, int | None],  # measure -> its value
+    "processors": Mapping[str, int | None],  # measure -> its value; null: not reported
     "memory": MachineMemory,
     "filesystem_sizes": Mapping[str, int],  # mount point -> bytes
     "ages": Mapping[str, float],  # path of a file -> seconds since it was changed
     "programs": Mapping[str, tuple[int, str, str]],  # command as JSON -> exit status, standard output, standard error
     "arch": str,
     "hostname": str,
-    # Question that the machine did not answer -> name of the errno or null, message. A question is the part and the key
-    # of its answer: "memory", "link_modes eth0".
+    # Unanswered question -> name of the error's errno (null if it has none), message. A question is a part, or a part
+    # and a key in it: "memory", "link_modes eth0".
     "unknown": Mapping[str, tuple[str | None, str]],
     "redacted": bool,  # whether identifiers are replaced by numbers
 }

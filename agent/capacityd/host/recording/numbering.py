@@ -15,7 +15,7 @@ _PREFIX = re.compile(r"^(?:0x|naa\.|eui\.|uuid\.|nvme\.|t10\.|(?:part\d+-)?(?:mp
 _HEXADECIMAL = re.compile("[0-9a-f]{12,}")
 _MAC_DIGITS = 12
 _UNUSED: dict[int, IPNetwork] = {4: ipaddress.ip_network("240.0.0.0/4"), 6: ipaddress.ip_network("2001:db8::/32")}
-"""Version of IP -> addresses that nobody uses: those that RFC 1112 reserves, and those for documentation (RFC 3849)."""
+"""Version of IP -> a network that nobody uses: reserved (RFC 1112), or for documentation (RFC 3849)."""
 
 
 class Numbering:
@@ -73,16 +73,16 @@ class Numbering:
         has_network_address = network.num_addresses > 2
         first = 1 if has_network_address else 0
         index = first + addresses.index(address)
-        return str(self._unused(network)[index])
+        return str(self._unused_network(network)[index])
 
-    def _unused(self, network: IPNetwork) -> IPNetwork:
+    def _unused_network(self, network: IPNetwork) -> IPNetwork:
         """The unused network that replaces this network. A link-local network of IPv6 stays."""
         if network.version == 6 and network.is_link_local:
             return network
         unused = _UNUSED[network.version]
         number = list(self._addresses).index(network) + 1
-        unused_networks = max(1, unused.num_addresses // network.num_addresses)  # of the same size as this network
-        offset = (number % unused_networks) * network.num_addresses
+        network_count = max(1, unused.num_addresses // network.num_addresses)  # unused networks of this network's size
+        offset = (number % network_count) * network.num_addresses
         start = int(unused.network_address) + offset
         return ipaddress.ip_network((start, network.prefixlen), strict=False)
 

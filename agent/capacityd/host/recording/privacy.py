@@ -84,7 +84,7 @@ class Privacy:
             if is_identifier(path):
                 self.learn(text)
             if _is_uevent(path):
-                devices.append(_pairs(text))
+                devices.append(_uevent_properties(text))
         for properties in devices:
             for name, value in properties.items():
                 if is_identifying_property(name):
@@ -93,14 +93,14 @@ class Privacy:
     def redacted_recording(self) -> Recording:
         """The recording without identifiers."""
         self._learn_recorded()  # first, because any text may contain the identifier of any file
-        redacted = {part: self._redacted(value) for part, value in self._recording.items()}
+        redacted = {part: self._redacted_value(value) for part, value in self._recording.items()}
         if "addresses" in self._recording:
-            redacted["addresses"] = [self._address(*values) for values in self._recording["addresses"]]
+            redacted["addresses"] = [self._redacted_address(*values) for values in self._recording["addresses"]]
         if "arch" in self._recording:
             redacted["arch"] = self._recording["arch"]  # a word such as x86_64 is no identifier
-        redacted["files"] = {self.text(path): self._file(path, text) for path, text in self._files.items()}
+        redacted["files"] = {self.text(path): self._redacted_file(path, text) for path, text in self._files.items()}
         redacted["properties"] = {
-            self.text(device): self._device(properties) for device, properties in self._properties.items()
+            self.text(device): self._redacted_properties(properties) for device, properties in self._properties.items()
         }
         redacted["hostname"] = _HOSTNAME
         redacted["redacted"] = True
@@ -112,43 +112,43 @@ class Privacy:
             return text
         text = _DISK_LINKS.sub(lambda match: self._numbering.replacement(match[0]), text)
         text = _ANY_SHAPE.sub(lambda match: self._numbering.replacement(match[0]), text)
-        text = _WORD.sub(lambda match: self._word(match[0]), text)
+        text = _WORD.sub(lambda match: self._redacted_word(match[0]), text)
         if self._hostname_pattern is None:
             return text
         return self._hostname_pattern.sub(_HOSTNAME, text)
 
-    def _word(self, word: str) -> str:
+    def _redacted_word(self, word: str) -> str:
         """The number that replaces a known identifier; any other word stays."""
         return self._words.get(word.lower(), word)
 
-    def _redacted(self, value: object) -> object:
+    def _redacted_value(self, value: object) -> object:
         """A value of JSON, with text() applied to every text in it."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
-            return {self.text(key): self._redacted(inner) for key, inner in value.items()}
+            return {self.text(key): self._redacted_value(inner) for key, inner in value.items()}
         if isinstance(value, list):
-            return [self._redacted(inner) for inner in value]
+            return [self._redacted_value(inner) for inner in value]
         return value
 
-    def _address(self, interface: str, family: str, address: str, prefix: int, *details: object) -> list[object]:
+    def _redacted_address(self, interface: str, family: str, address: str, prefix: int, *rest: object) -> list[object]:
         """The fields of an IP address, with another address."""
-        return [self.text(interface), family, self._numbering.unused_address(address, prefix), prefix, *details]
+        return [self.text(interface), family, self._numbering.unused_address(address, prefix), prefix, *rest]
 
-    def _file(self, path: str, text: str) -> str:
+    def _redacted_file(self, path: str, text: str) -> str:
         """A file's content without identifiers."""
         if is_identifier(path):
             return self._numbering.replacement(text)
         if _is_uevent(path):
-            redacted = self._device(_pairs(text))
+            redacted = self._redacted_properties(_uevent_properties(text))
             return "".join(f"{name}={value}\n" for name, value in redacted.items())
         if path == MOUNT_TABLE:
-            return "\n".join(map(self._mount, text.split("\n")))
+            return "\n".join(map(self._redacted_mount, text.split("\n")))
         is_public = "/capabilities/" in path or path.endswith("/modalias")  # bit masks, ids of models
         return text if is_public else self.text(text)
 
-    def _device(self, properties: Mapping[str, str]) -> dict[str, str]:
-        """The properties of a device.
+    def _redacted_properties(self, properties: Mapping[str, str]) -> dict[str, str]:
+        """A device's properties without identifiers.
 
         Properties in VERBATIM stay unchanged. A property that keeps_property() rejects becomes a number. In any other
         property, only the identifiers become numbers.
@@ -163,7 +163,7 @@ class Privacy:
                 redacted[name] = self._numbering.replacement(value)
         return redacted
 
-    def _mount(self, line: str) -> str:
+    def _redacted_mount(self, line: str) -> str:
         """A line of the mount table without identifiers. The source of a network file system is an identifier."""
         before_hyphen, hyphen, after_hyphen = line.partition(" - ")
         if not hyphen:
@@ -202,7 +202,7 @@ def _kernel_words(paths: Iterable[str]) -> set[str]:
     return names | {word.lower() for word in words}
 
 
-def _pairs(uevent: str) -> dict[str, str]:
+def _uevent_properties(uevent: str) -> dict[str, str]:
     """The properties in a uevent file: name -> value."""
     lines = uevent.split("\n")
     return dict(line.split("=", maxsplit=1) for line in lines if "=" in line)

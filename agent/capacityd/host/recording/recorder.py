@@ -180,7 +180,7 @@ class Recorder:
     def _record_failure(self, path: str, e: HostError) -> None:
         if e.errno in _ABSENT:
             return
-        if e.errno == errno.EFBIG:  # the recorder's limit is no error of the machine
+        if e.errno == errno.EFBIG:  # longer than the recorder's limit, so not recorded
             self._errors[path] = "ENODATA"
         else:
             self._errors[path] = error_name(e) or "EIO"

@@ -9,7 +9,7 @@ from typing import Any
 
 from capacityd.host.recording.file_tree import RecordedFiles
 from capacityd.host.recording.format import address_of, read_recording
-from capacityd.host.regular_file import MAX_ATTRIBUTE_BYTES, MAX_TABLE_BYTES, lines_of, stripped_lines, text_of
+from capacityd.host.regular_file import MAX_ATTRIBUTE_BYTES, MAX_TABLE_BYTES, nonempty_lines, stripped_lines, text_of
 from capacityd.model.errors import HostError
 from capacityd.model.host import Address, Content, MachineMemory, Output
 from capacityd.model.text import printable
@@ -23,14 +23,14 @@ def load(path: str) -> RecordedHost:
 class RecordedHost(RecordedFiles):
     """A recorded or invented machine as a Host (model/host.py, which describes the methods).
 
-    The recorder calls scandir() and readlink(), which are not methods of a Host, to record a recording again.
+    scandir() and readlink() are not methods of a Host. Only the recorder calls them, in tests that record this host.
     """
 
     def __init__(self, recording: Mapping[str, Any]) -> None:
         super().__init__(recording)
         self._recording = recording
-        # Question that the machine did not answer -> name of the errno or None, message.
-        self._unknown: Mapping[str, Sequence[str | None]] = recording.get("unknown", {})
+        # Unanswered question, such as "memory" or "link_modes eth0" -> name of the errno (None if none), message.
+        self._unanswered: Mapping[str, Sequence[str | None]] = recording.get("unknown", {})
 
     def text(self, path: str) -> str | None:
         content = self.optional_raw(path, MAX_ATTRIBUTE_BYTES)
@@ -75,7 +75,7 @@ class RecordedHost(RecordedFiles):
         return int(self._answer("filesystem_sizes", point))
 
     def lines(self, path: str) -> Sequence[str]:
-        return lines_of(self.optional_raw(path, MAX_TABLE_BYTES) or "")
+        return nonempty_lines(self.optional_raw(path, MAX_TABLE_BYTES) or "")
 
     def read_file(self, path: str, limit: int) -> Content:
         age = float(self._recording.get("ages", {}).get(path, 0))
@@ -111,8 +111,11 @@ class RecordedHost(RecordedFiles):
         return answers[key]
 
     def _raise_if_unanswered(self, question: str) -> None:
-        """Raises HostError if the machine did not answer this question during recording."""
-        if question in self._unknown:
-            error_name, message = self._unknown[question]
+        """Raises HostError if the machine did not answer this question during recording.
+
+        question: a part of a recording, or a part and a key in it, separated by a space.
+        """
+        if question in self._unanswered:
+            error_name, message = self._unanswered[question]
             code = getattr(errno, error_name, None) if error_name else None
             raise HostError(str(message), code)

@@ -55,7 +55,7 @@ case "$job" in
     echo x >> RUNS
     again=null
     [ -e GO ] && again=0
-    echo '["PassResult", {"requeue_after": '$again', "node": "as seen", "watch_target": "{}"}]'
+    echo '["PassResult", {"requeue_after": '$again', "node_fingerprint": "as seen", "watch_target": "{}"}]'
     ;;
 esac
 """

@@ -124,9 +124,9 @@ _UNQUOTED_WORDS = {
 
 
 def remedy_in_line(before: str, after: str) -> str:
-    """The remedy for the first of _LINE_MISTAKES at a position in a line; "" if the line has no such mistake.
+    """The remedy for the first of _LINE_MISTAKES where the TOML parser stopped; "" if the line has no such mistake.
 
-    before: the part of the line before the position. after: the text after the position.
+    before: the part of the line before this position. after: the text after the position.
     """
     for mistake in _LINE_MISTAKES:
         match_before = re.search(f"{mistake.before}$", before)

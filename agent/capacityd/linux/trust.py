@@ -3,7 +3,7 @@
 These files are the configuration, the kubelet's kubeconfig with the files that it names, and each program with its
 interpreter and its arguments. Each file, every symbolic link on its path, and every folder up to / must belong to root
 or to the user who runs the command. Neither a group nor other users may write them. sshd demands the same (StrictModes
-in sshd_config(5)). An ACL that lets somebody write sets the group's write bit (acl(5)).
+in sshd_config(5)). An ACL that lets somebody write also sets the group's write bit (acl(5)), so the bits are enough.
 
 In a folder with the sticky bit, such as /tmp, everybody may create a file, but only the owners of the file and of the
 folder may remove or rename the file (unlink(2)). So a folder that root owns is safe in /tmp. A program in /tmp is not

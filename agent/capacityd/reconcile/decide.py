@@ -32,13 +32,14 @@ from capacityd.reconcile.inputs import Inputs
 
 
 def decide(entry: Entry, inputs: Inputs) -> Decision:
+    """Decides what happens to a key."""
     if entry.has_device_plugin:
         return _leave_to_plugin(entry)
     if entry.published is None:
         return _claim(entry)
     is_list_unreadable = entry.has_device_plugin is None
     if is_list_unreadable and _may_belong_to_plugin(entry):
-        return _refuse_restoring(entry)
+        return _refuse_changed_key(entry)
     if isinstance(entry.reading, Unknown):
         return _keep_published(entry, entry.reading)
     if isinstance(entry.reading, Quantity):
@@ -86,7 +87,7 @@ def _may_belong_to_plugin(entry: Entry) -> bool:
     return entry.stored.allocatable not in (None, str(entry.published))
 
 
-def _refuse_restoring(entry: Entry) -> Decision:
+def _refuse_changed_key(entry: Entry) -> Decision:
     """Decides about a changed key while the list of device plugins is unreadable."""
     stored = f"{entry.stored.capacity} (allocatable {entry.stored.allocatable})"
     reason = f"another writer, perhaps a device plugin, set it to {stored}: {CHECKPOINT_UNREADABLE}"

@@ -144,6 +144,7 @@ def _merge(document: TomlTable, merged: _Merged) -> None:
         elif name in SETTINGS_TABLES:
             settings = document.table_below(name, example=f"[{name}]")
             if settings is not None:
+                # A list of problems for each key, because parse() keeps only those of the keys that take effect.
                 origins = {key: settings.without_problems() for key in settings.content}
                 merged.origins[name] |= origins
         else:

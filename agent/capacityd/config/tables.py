@@ -61,7 +61,7 @@ def when_tests(resource: TomlTable) -> tuple[KeyMatcher, ...]:
         when_key = WHEN_KEYS.get(key)
         if when_key is None:
             when.report_unknown(key, [*WHEN_KEYS])
-        elif when_key.name_problem:
+        elif when_key.name_problem:  # the value is a table of names
             tests += _tests_by_name(when, key, when_key.name_problem)
         else:
             tests += _parse_tests(when, key, when_key.text)

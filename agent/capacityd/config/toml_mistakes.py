@@ -102,7 +102,7 @@ _LINE_MISTAKES = (
 )
 
 _VALUE_BEFORE = re.compile(rf"""(?:(?P<key>{KEY})\s*=|[\[,])\s*(?P<value>[^\[\]{{}},#"'=\n]*)\Z""")
-"""A key and the beginning of the key's value, or the beginning of a value in a list."""
+"""Before the place where the parser stopped: a key and the beginning of its value, or of a value in a list."""
 _VALUE_AFTER = re.compile(
     r"""
     (?: [<>]=? [^\[\]{},\#"'\n]+                       # a comparison, such as >=10
@@ -111,7 +111,7 @@ _VALUE_AFTER = re.compile(
     """,
     re.VERBOSE,
 )
-"""The rest of a value without quotes."""
+"""After the place where the parser stopped: the rest of a value without quotes."""
 _WRITE_TRUE = "write {key} = true"
 _WRITE_FALSE = "write {key} = false"
 _NO_NULL = "TOML has no {value}; leave {key} out"

@@ -1,7 +1,7 @@
 """How often events of one kind may start reconcile passes. Times are in seconds.
 
 Pods cause events of mounts, links and devices, and any program may change the Node or a file all the time. So events
-of one kind start at most BURST passes in a row, and then one in each PERIOD.
+of one kind start at most BURST passes in quick succession, and then one in each PERIOD.
 
 Most events of links, addresses, routes, mounts and swap are caused by pods. If such an event has started a pass that
 changed no reading, the next such event waits for a PERIOD. Events of devices do not wait after such a pass, because a

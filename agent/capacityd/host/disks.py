@@ -4,7 +4,7 @@ Two paths lead to one disk if multipathd says so, or if their world-wide ids and
 size nor model differs. The world-wide id alone does not suffice, because different disks may have the same id:
 
 - naa. and eui.: SSDs and enclosures with a placeholder (naa.5000000000000001)
-- t10.: software targets with the same name for the first disk of every server (tgt)
+- t10. and naa.6000000: software targets with the same name for the first disk of every server (tgt)
 - eui. and uuid.: NVMe disks (NVME_QUIRK_BOGUS_NID in drivers/nvme/host/nvme.h)
 """
 
@@ -26,14 +26,15 @@ _SINGLE_PATH = re.compile("/usb|/ata")
 """Parts of a disk's folder in /sys which show that no second path can lead to the disk. Ids of such disks are not
 compared, because USB enclosures and cheap SATA disks of one model often have the same id."""
 _SCSI_TARGET_FOLDER = re.compile("^.*?/(host[0-9]+(?=/target)|target[0-9:]+(?=/))")
-"""The beginning of a disk's folder in /sys, up to the folder of its SCSI target. A target without a transport (SAS, FC,
-iSCSI) is directly in the folder of its SCSI host. In this case, the beginning ends with the folder of the SCSI host.
-Such a host is a RAID controller or a hypervisor, which shows each disk once."""
+"""The beginning of a disk's folder in /sys, up to the folder of its SCSI target: /…/host0/rport-0:0-1/target0:0:1. If
+the target is directly in the folder of its SCSI host (/…/host1/target1:0:0), the beginning ends with /host1. Such a
+host has no transport such as SAS, FC or iSCSI: it is a RAID controller or a hypervisor, which shows each disk once."""
 _GENERATED_PREFIX = "nvme."
 """The start of the id that the kernel makes of the serial number of an NVMe disk without an id (wwid_show in
 drivers/nvme/host/sysfs.c). Different disks may share this id: all controllers of a cloud have one serial number."""
-_VENDORS_PREFIX = "t10."
-"""The start of an id whose form is the vendor's own (T10 vendor ID based, SCSI Primary Commands)."""
+_PREFIXES_WITHOUT_COMPANY = ("t10.", "naa.6000000")
+"""The starts of ids without a registered company (T10 vendor ID based, and NAA 6 with the company 000000, in SCSI
+Primary Commands). A software target (tgt) may give the first disk of every server the same id and serial number."""
 _MULTIPATH_PREFIX = "mpath-"
 """The start of a device-mapper UUID that multipathd assigned (multipath-tools, libmultipath/devmapper.c). Paths with
 the same UUID lead to one disk, because the system already uses these paths as one disk."""
@@ -177,9 +178,7 @@ def _leads_to(disk: Disk, name: str, id_: str, facts_of: Callable[[str, str], _F
     if any(own_facts.show_another_disk_than(facts_of(path, id_)) for path in disk.paths):
         return False
     have_equal_serials = own_facts.serial != "" and own_facts.serial == facts_of(disk.name, id_).serial
-    # With an id in the vendor's own form, equal serial numbers show nothing: software targets (tgt) may give the first
-    # disk of every server the same id and the same serial number.
-    if have_equal_serials and not id_.startswith(_VENDORS_PREFIX):
+    if have_equal_serials and not id_.startswith(_PREFIXES_WITHOUT_COMPANY):
         return True
     raise HostError(f"{name} and {disk.name} have the same id {id_}, and nothing else shows whether they are one disk")
 
@@ -195,8 +194,8 @@ class _Facts:
     model: str
     sectors: int
     target: str
-    """The folder of the SCSI target in /sys, or of the SCSI host if the target has no transport. Two paths below the
-    same folder lead to different disks, even with the same id: UFS gives all disks of a chip the same id."""
+    """The folder in /sys that _SCSI_TARGET_FOLDER matches. It shows each disk once, so two paths in the same folder
+    lead to different disks. They may still have the same id: UFS gives all disks of a chip the same id."""
 
     def show_another_disk_than(self, other: _Facts) -> bool:
         """Whether these facts and the other path's show that the two paths lead to different disks."""
@@ -217,14 +216,14 @@ def _facts(host: Host, name: str, wwid: str) -> _Facts:
     serial = host.text(f"{path}/serial") or host.text(f"{device}/serial") or host.property(path, *_SCSI_SERIALS)
     target = _SCSI_TARGET_FOLDER.match(host.resolve(path) or "")
     return _Facts(
-        serial=serial or _serial_unlike_id(host, path, wwid=wwid),
+        serial=serial or _independent_serial(host, path, wwid=wwid),
         model=host.text(f"{device}/model") or "",
         sectors=read_int(host, f"{path}/size") or 0,
         target=target[0] if target else "",
     )
 
 
-def _serial_unlike_id(host: Host, path: str, wwid: str) -> str:
+def _independent_serial(host: Host, path: str, wwid: str) -> str:
     """The value of _SHORT_SERIAL; "" if udev has no value, or if the value only repeats a part of the world-wide id."""
     serial = host.property(path, _SHORT_SERIAL) or ""
     repeats_id = _letters_and_digits(serial) in _letters_and_digits(wwid)

@@ -148,7 +148,9 @@ def test_different_disks_with_one_world_wide_id_count_apart(
     [
         (PLACEHOLDER, ""),
         (PLACEHOLDER, "5000000000000001"),  # udev may repeat the world-wide id, which is then no serial number
-        ("t10.IET     00010001", "beaf11"),  # tgt gives both to the first disk of every server
+        # tgt gives these ids and this serial number to the first disk of every server
+        ("t10.IET     00010001", "beaf11"),
+        ("naa.60000000000000000e00000000010001", "beaf11"),
     ],
 )
 def test_disks_that_nothing_tells_apart_are_in_doubt(wwid: str, number: str) -> None:

@@ -87,6 +87,8 @@ def hardware_kind(host: Host, path: str, hardware: str) -> str:
 
     path: the interface in /sys. Raises HostError.
     """
+    if hardware.startswith("/sys/devices/virtual/"):
+        return "virtual"  # simulated hardware, such as mac80211_hwsim
     devtype = uevent_value(host, path, name="DEVTYPE")
     if devtype in _WIRELESS_DEVTYPES:
         return "wireless"

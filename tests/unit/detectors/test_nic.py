@@ -109,6 +109,7 @@ KINDS: list[tuple[str, Recording]] = [  # the kind of the interface eth0, and th
     ("virtual", nic("eth0", lower=["eth1"], link_kind="ipvlan")),
     ("virtual", merge(pci_nic("ib0", attributes=IB, number=5), child("eth0", 6, 5))),  # a child of InfiniBand
     ("virtual", simulated_vdpa()),
+    ("virtual", nic("eth0", "/sys/devices/virtual/mac80211_hwsim/hwsim0", devtype="wlan")),
     *(("virtual", on_bus(bus)) for bus in ("xen-backend", "netdevsim")),
     ("team", nic("eth0", lower=["eth1"], link_kind="team")),
     ("bridge", nic("eth0", devtype="bridge")),

@@ -20,7 +20,7 @@ GLOB_CHARACTERS = frozenset("*?[")
 _GLOB_CLASS = re.compile(r"\[(!.|[^!])[^\]]*\]", re.DOTALL)
 """A class of fnmatch, such as [ab] or [!ab]. A "]" as the first character belongs to the class: []ab]. A "[" without a
 "]" after it is a plain character."""
-_REGEX = re.compile(r"\^|\$\Z|^\.\*|\.\+|\]\+|\\[dwsDWS.]|\([^)]*\|[^)]*\)")
+_REGEX = re.compile(r"\^|\$\Z|^\.\*|\.\+|\]\+|\\[bdwsBDWS.]|\([^)]*\|[^)]*\)")
 """Signs of a regular expression: ^, $ at the end, .* at the start, .+, ]+, escapes such as \\d, and alternatives in
 parentheses."""
 _EXPANSION = re.compile("[{$]")

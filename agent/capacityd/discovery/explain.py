@@ -176,7 +176,7 @@ def _advice(resource: Resource, error: HostError, *, unreadable_key: str) -> str
     if error.cause is Cause.NO_MEASURE:
         return f"set fallback: the {resource.measure} to assume for a device that does not report it"
     if resource.detector == "file":
-        return f"check the program that writes the file; {_SERVICE_RETRIES} when the file changes"
+        return f"check what writes the file; {_SERVICE_RETRIES}"
     if resource.detector == "exec":
         limit = f"here it may use {MAX_MEMORY >> 20} MiB of memory"
         return f"run the program by hand and read its output; {limit}; {_SERVICE_RETRIES}"

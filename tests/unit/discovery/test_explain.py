@@ -119,7 +119,7 @@ def test_undetermined_device_has_its_reason_and_advice(code: str, advice: str, m
     [
         ('nic = {}\nmeasure = "speed"\nunit = "Mbit/s"', "set fallback"),
         ("nic = { system = false }", 'by another key than "system"'),
-        ('file = { path = "/run/seats" }', "the program that writes the file"),
+        ('file = { path = "/run/seats" }', "check what writes the file"),
         ('exec = { command = ["/bin/count"] }', "here it may use 512 MiB of memory"),
         ('when = { dmi = { product_name = "x" } }\nusb = {}', 'another key in "when"'),
         ('when = { path = "/etc/seats" }\nusb = {}', "run it on the recorded machine: a recording contains only the"),

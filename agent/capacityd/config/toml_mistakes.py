@@ -101,8 +101,14 @@ _LINE_MISTAKES = (
     ),
 )
 
-_VALUE_BEFORE = re.compile(rf"""(?:(?P<key>{KEY})\s*=|[\[,])\s*(?P<value>[^\[\]{{}},#"'=\n]*)\Z""")
-"""Before the place where the parser stopped: a key and the beginning of its value, or of a value in a list."""
+_VALUE_BEFORE = re.compile(
+    rf"""
+    (?: (?P<key>{KEY}) \s* = | [\[,] ) \s*              # a key and =, or the beginning of a value in a list
+    (?P<value> [^\[\]{{}},\#"'=\n]* ) \Z               # what the parser has accepted of a value without quotes
+    """,
+    re.VERBOSE,
+)
+"""Before the place where the parser stopped, such as "slots = 4" before " seats"."""
 _VALUE_AFTER = re.compile(
     r"""
     (?: [<>]=? [^\[\]{},\#"'\n]+                       # a comparison, such as >=10
@@ -111,7 +117,7 @@ _VALUE_AFTER = re.compile(
     """,
     re.VERBOSE,
 )
-"""After the place where the parser stopped: the rest of a value without quotes."""
+"""After the place where the parser stopped: the rest of the value, such as " seats"."""
 _WRITE_TRUE = "write {key} = true"
 _WRITE_FALSE = "write {key} = false"
 _NO_NULL = "TOML has no {value}; leave {key} out"

@@ -19,13 +19,13 @@ _MAX_DEFAULT_PREFIX_BITS = 3
 _FAMILIES = ("-4", "-6")
 _UNICAST = "1"  # a type of route: RTN_UNICAST
 _TABLES = ("253", "254")  # default and main
-_VALUES_OF_OWN_PACKETS: Mapping[str, Sequence[object]] = {
+_VALUES_FOR_OWN_PACKETS: Mapping[str, Sequence[object]] = {
     "src": ["all"],
     "iif": ["lo"],  # the kernel gives the machine's own packets this input interface
     "fwmark": ["0"],
-    "uid_start": [0],  # a rule for root's packets counts as a rule for all packets
+    "uid_start": [0],  # the rule may also be for root's packets only (uid_end is 0), which is not checked
 }
-"""Field of a policy rule -> the values that select all packets of the machine's own programs."""
+"""Field of a policy rule -> its values in a rule for all packets of the machine's own programs."""
 _NO_SELECTORS = (
     "priority", "table", "protocol", "not", "l3mdev", "suppress_prefixlen", "suppress_ifgroup",
     "fwmask", "uid_end", "flow_from", "flow_to",
@@ -118,6 +118,6 @@ def _rules(family: str) -> Sequence[Json]:
 def _excludes_own_packets(rule: Json) -> bool:
     """Whether a policy rule excludes packets of the machine's own programs. Ignores whether the rule is inverted."""
     for name, value in rule.items():
-        if name not in _NO_SELECTORS and value not in _VALUES_OF_OWN_PACKETS.get(name, ()):
+        if name not in _NO_SELECTORS and value not in _VALUES_FOR_OWN_PACKETS.get(name, ()):
             return True
     return False

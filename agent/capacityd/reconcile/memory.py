@@ -87,8 +87,8 @@ class Memory:
     def published_on(self, node: NodeState) -> dict[Key, int]:
         """Key -> published number, from the Node's annotation and from this memory. The remembered number wins.
 
-        Because of the memory, a lost or altered annotation is restored. Because of the annotation, a key that a
-        restored etcd brings back is removed.
+        The memory knows what a lost or altered annotation should contain. The annotation contains keys that the memory
+        does not know: those that a restored etcd has brought back.
         """
         return {**published_in(node.annotation), **self.published}
 
@@ -100,7 +100,8 @@ class Memory:
     def with_readings(self, readings: Mapping[str, Reading], uptime: float) -> Memory:
         """The memory after the machine was read. Forgets a reduction that the readings no longer ask for.
 
-        The readings must be final. Otherwise, each pass would begin the delay of a reduction anew.
+        Call this with the readings that the pass will publish: a reading that no longer asks for a reduction, even for
+        a moment, ends the delay of this reduction.
         """
         unknown = [name for name, reading in readings.items() if isinstance(reading, Unknown)]
         keys = {*self.published, *self.lower_since}

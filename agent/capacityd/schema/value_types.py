@@ -84,7 +84,7 @@ class HexId:
         return tuple(self._matcher(text) for text in parse_texts(raw, "hexadecimal digits"))
 
     def _in_quotes(self, number: int) -> str:
-        """The IDs that a number without quotes may mean: the TOML parser returns the same integer for 10 and 0xa."""
+        """The one or two IDs that a number without quotes may mean: for the parser, 10 and 0xa are the same number."""
         decimal = self._with_zeros(f"{number}")
         hexadecimal = self._with_zeros(f"{number:x}")
         if decimal == hexadecimal:
@@ -95,7 +95,7 @@ class HexId:
         """The matcher for an ID, the beginning of an ID, or a glob. Raises ValueError."""
         valid_length = f"{self.digits} hexadecimal digits"
         if self.prefix_matches:
-            valid_length = f"2, 4 or {valid_length}"
+            valid_length = f"2, 4 or {valid_length}"  # 2 or 4 are the beginning of a class
         if ":" in text:
             raise ValueError(f'"{text}" must be one ID of {valid_length}; write a second one as a separate key')
         check_glob(text)

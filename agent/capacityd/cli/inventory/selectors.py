@@ -34,7 +34,7 @@ class TomlSelector:
     """A detector's table that matches one device, or all devices of a kind."""
 
     toml: str
-    """The resource's line, DETECTOR = { … }; "" if no table is known to match."""
+    """A line for the configuration, DETECTOR = { … }; "" if no table is known to match."""
     table: Mapping[str, object] = field(default_factory=dict)
     """The table as the TOML parser returns it."""
     count: int | None = None

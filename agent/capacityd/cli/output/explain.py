@@ -11,7 +11,7 @@ from capacityd.model.reading import Contribution, Quantity, Reading, Unknown, is
 from capacityd.schema.config import Resource
 
 _MAX_ROWS = 10
-"""Number of devices with the same sign that get a row each. If there are more, each reason gets a row."""
+"""Number of devices with the same sign (+, ? or -) that get a row each. If there are more, each reason gets a row."""
 _MAX_NAMES = 3
 """Number of devices to list in the row of a reason."""
 _HANGING_ADVICE = "a device or its driver may hang: see dmesg; the service retries"
@@ -20,7 +20,10 @@ _HANGING_CAUSES = (Cause.TIMEOUT, Cause.HANGING)
 
 
 def reason_text(reading: Reading, expected: int | None) -> str:
-    """A quantity's warning or another reading's reason, with a remark on a quantity below `expect`; "" for none."""
+    """The warning of a quantity, or the reason of an absent or unknown reading; "" for none.
+
+    A quantity below `expect` has a remark on that.
+    """
     reason = reading.warning if isinstance(reading, Quantity) else reading.reason
     if not is_below(reading, expected):
         return reason

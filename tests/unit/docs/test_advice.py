@@ -48,6 +48,16 @@ ADVICE = {  # the page, and texts that it must contain
         "`ReadWritePaths=-/srv/metrics`",
     ),
     "a file of a numbered device": ("docs/files-and-programs.md", '`measure = "attributes.NAME"`'),
+    "a quota of btrfs": ("docs/hardware.md", "quota groups do not change the size"),
+    "a container of a firmware RAID": (
+        "docs/hardware.md",
+        'name = "md*" }` with `except = { attributes = { size = "0" } }`',
+    ),
+    "a width that means unknown": ("docs/hardware.md", "`max_link_width` 255"),
+    "a NUMA node without processors": ("docs/hardware.md", 'except = { attributes = { cpulist = "" } }'),
+    "a memory module": ("docs/hardware.md", "can count them with `dmidecode`"),
+    "a device that USBGuard blocks": ("docs/hardware.md", "has no `class` and no `driver`"),
+    "a file that is no plain number": ("docs/files-and-programs.md", "`block_size_bytes` is hexadecimal", "surplus"),
     "a certificate in kubelet.conf": ("docs/troubleshooting.md", "kubelet-client-current.pem"),
 }
 

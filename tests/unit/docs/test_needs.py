@@ -146,13 +146,11 @@ ALL = {**RECORDED, **MADE_UP}
 TRUTH: dict[str, dict[str, int]] = {
     "dongle": {"dongles": 12, "adapters": 3},  # three slots each, without A17 and B03; one has no serial number
     "gpu": {"gpus": 4, "cards": 1, "working": 2},
-    "port-10g": {"network": 3, "working": 2},  # two of 25G, one of 100G; virtual functions are not physical ports
     "nic-mbps": {"network": 90_000, "working": 9_000},  # less a tenth
     # (3840755982336 + 3840755982336) / 2^30 * 0.9, and 1000 GiB * 0.9: without the system's disk and the small disk
     "scratch-gib": {"storage": 6438, "cards": 900, "cloud": 1571},  # cloud: the two local disks, less a tenth
     "data-gib": {"mounted": 900},  # less a tenth
     "iops": {"storage": 200_000, "cards": 100_000},  # two disks, and one
-    "build": dict.fromkeys(ALL, 3),
     "vf": {"network": 2},
     "address": {"virtual": 254 - 1 - 15},
     "serial-port": {"serial": 3},

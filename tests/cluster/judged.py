@@ -54,7 +54,7 @@ class JudgedNode:
             after = apply(before, content_type, patch)
         except Rejected:
             return
-        self.judge.pass_asks(self._at(), before, after)
+        self.judge.pass_patches(self._at(), before, after)
 
     def tell_node_changed(self, by: Writer) -> None:
         """Somebody may have changed the Node."""

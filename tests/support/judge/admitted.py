@@ -49,9 +49,9 @@ _OWNER = ("untouched", "right_in_time", "true_only_while_right", "true_when_writ
 
 def a_limit_holds_a_change_back(memory: Memory, breach: Breach) -> float:
     """The limit on writes can delay a change by a minute. During this minute, the condition can stay True."""
-    before = WRITES - 1  # the writes before the last one that the limit lets pass
-    times = memory.passes_with_write[-before:]
-    is_often = len(times) == before and times[-1] - times[0] < WRITES * MINUTE
+    count = WRITES - 1  # the write after so many others reaches the limit
+    times = memory.passes_with_write[-count:]
+    is_often = len(times) == count and times[-1] - times[0] < WRITES * MINUTE
     return MINUTE if is_often and memory.at - times[-1] < MINUTE + REACTION else 0.0
 
 
@@ -125,12 +125,12 @@ def the_annotation_is_believed(memory: Memory, breach: Breach) -> float:
 def anothers_number_equals_ours(memory: Memory, breach: Breach) -> float:
     """If another writer takes over one of capacityd's keys, and writes the same number, capacityd does not notice and
     can later remove the key."""
-    is_removal = "of another writer from" in breach.detail  # a text of the promise "untouched"
+    is_removal = "of another writer from" in breach.detail  # a part of a text in promises.untouched()
     return inf if is_removal else 0.0
 
 
 def _seconds_until(moments: Iterable[float], breach: Breach) -> float:
-    """The seconds from the begin of a breach until the last of these moments. 0: no moment comes after the begin."""
+    """The seconds from the start of a breach until the last of these moments. 0: no moment comes after the start."""
     return max([0.0, *(moment - breach.since for moment in moments)])
 
 

@@ -31,12 +31,12 @@ class FaultKind(Enum):
 
 
 LASTING = frozenset({FaultKind.INCOMPLETE, FaultKind.NOT_OURS, FaultKind.UNKNOWN})
-"""Faults that capacityd can't repair, but only report."""
+"""Faults that capacityd can only report, not repair."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something is wrong with an entry. The entry "" stands for all."""
+    """Something is wrong with an entry. The entry "" stands for all entries."""
 
     kind: FaultKind
     entry: str = ""
@@ -62,16 +62,16 @@ def _faults(memory: Memory, node: Document | None, readings: dict[str, Reading])
         yield Fault(FaultKind.INCOMPLETE)
     names = {*configuration.resources, *configuration.broken, *listed, *memory.ours}
     for resource in sorted({view.resource_of(name) for name in names}):
-        about = frozenset(_resource_faults(memory, node, resource, memory.reading(resource, readings)))
-        yield from about
-        if not about:
+        resource_faults = [*_resource_faults(memory, node, resource, memory.reading(resource, readings))]
+        yield from resource_faults
+        if not resource_faults:
             yield from _label_faults(memory, node, view.label(resource))
 
 
 def _resource_faults(memory: Memory, node: Document | None, name: str, reading: Reading) -> Iterator[Fault]:
     """What is wrong with a resource."""
     text, quantity = view.stored(node).get(name), view.published(node).get(name)
-    if memory.is_plugins(name):
+    if memory.is_of_plugin(name):
         if isinstance(reading, Unknown) and memory.is_named(name):
             yield Fault(FaultKind.UNKNOWN, name)
         if quantity is not None or (memory.is_configured(name) and isinstance(reading, Quantity)):

@@ -19,9 +19,9 @@ from tests.support.judge.surroundings import Configuration, Document, Trouble, W
 class BrokenPromise(AssertionError):
     """A promise is broken. name: the promise's function."""
 
-    def __init__(self, name: str, breach: Breach, after: float, allowed: float) -> None:
-        lasted = f", for {after:.1f} s (at most {allowed:.1f})" if after else ""
-        super().__init__(f"{name}: {breach.detail}{lasted}")
+    def __init__(self, name: str, breach: Breach, lasted: float, allowed: float) -> None:
+        duration = f", for {lasted:.1f} s (at most {allowed:.1f})" if lasted else ""
+        super().__init__(f"{name}: {breach.detail}{duration}")
         self.name = name
 
 
@@ -40,16 +40,16 @@ class Judge:
         """The first broken promise. It is kept, because the caller of a method may have swallowed the error."""
         self._admitted = admitted
         self._secrets = frozenset(secrets)
-        self._asked: Document | None = None
+        self._intended: Document | None = None
         """The Node to which the last PATCH of the pass should lead."""
         self._true_since: dict[Fault, float] = {}
         """Since when the condition has been True in spite of each present fault."""
         self._last_seen: dict[Fault, float] = {}
         """When each fault was last seen beside a condition that is True."""
         self._began: dict[Fault, float] = {}
-        """Since when each fault has been seen beside a condition that is True. Short repairs do not count."""
+        """Like _true_since, but also for a fault that has just been repaired, because the fault may soon return."""
         self._wrong_since: dict[Fault | None, float] = {}
-        """Since when each present fault has existed. None stands for a condition that is not True without a fault."""
+        """Since when each present fault has existed. None stands for: no fault, but the condition is not True."""
 
     # The machine and the Node
 
@@ -59,8 +59,8 @@ class Judge:
             raise self.broken
         memory = self.memory
         memory.at = max(memory.at, at)
-        self._report(promises.true_only_while_right, promises.true_only_while_right(memory, self._true_since))
-        self._report(promises.right_in_time, promises.right_in_time(memory, self._wrong_since))
+        self._check(promises.true_only_while_right, self._true_since)
+        self._check(promises.right_in_time, self._wrong_since)
         self._last_seen |= dict.fromkeys(self._true_since, memory.at)
 
     def machine_boots(self, at: float) -> None:
@@ -73,7 +73,7 @@ class Judge:
         """A configuration comes into effect."""
         with self._happening(at) as memory:
             memory.configuration, memory.changed_at = configuration, at
-            memory.passes_with_write = []  # a reload is a person's intent
+            memory.passes_with_write = []  # a reload lifts the limit on writes
 
     def readings_become(self, at: float, readings: Mapping[str, Reading]) -> None:
         """The machine has these true readings from now on, whether capacityd knows them or not."""
@@ -95,8 +95,8 @@ class Judge:
     def node_becomes(self, at: float, node: Document | None, by: Writer) -> None:
         """The Node has changed. None: the Node does not exist."""
         with self._happening(at) as memory:
-            asked = self._asked or node  # without a PATCH that was seen, the stored Node counts as asked for
-            memory.change(node, by, asked if by is Writer.CAPACITYD else None)
+            intended = self._intended or node  # if no PATCH was seen, the stored Node counts as intended
+            memory.change(node, by, intended if by is Writer.CAPACITYD else None)
 
     def cluster_is_backed_up(self, at: float) -> None:
         """The cluster's state is saved."""
@@ -128,37 +128,37 @@ class Judge:
     def pass_reads(self, at: float, readings: Mapping[str, Reading]) -> None:
         """A pass reads the machine, and gets these readings."""
         with self._happening(at) as memory:
-            self._asked = None
+            self._intended = None
             memory.read(at, dict(readings))
 
     def pass_requests(self, at: float) -> None:
         """A pass sends a request of any kind."""
         with self._happening(at) as memory:
-            if not memory.requests or memory.requests[-1] < memory.began_pass_at:
+            if not memory.requests or memory.requests[-1] < memory.pass_began_at:
                 memory.requests = [*memory.requests[-1:], memory.at]
-                self._report(promises.quiet, promises.quiet(memory))
+                self._check(promises.quiet)
 
     def pass_sees(self, at: float, node: Document | None) -> None:
         """A pass gets the Node in this state: by a GET, or in the answer to a PATCH."""
         with self._happening(at) as memory:
             memory.see(node)
 
-    def pass_asks(self, at: float, before: Document, after: Document, is_part: bool = False) -> None:
-        """A pass sends a PATCH that would turn the Node from `before` into `after`, whatever the API server does.
+    def pass_patches(self, at: float, before: Document, after: Document, is_part: bool = False) -> None:
+        """A pass sends a PATCH that turns `before` into `after`, unless the API server denies or alters the PATCH.
 
         is_part: whether the PATCH repeats a part of a denied one, and leaves the condition to a later PATCH.
         """
         with self._happening(at) as memory:
-            memory.ask()
-            self._asked = after
-            self._report(promises.observes, promises.observes(memory))
-            self._report(promises.untouched, promises.untouched(memory, before, after))
-            self._report(promises.seen, promises.seen(memory, before, after))
-            self._report(promises.unknown_keeps, promises.unknown_keeps(memory, before, after))
-            self._report(promises.holds, promises.holds(memory, before, after))
+            memory.note_patch()
+            self._intended = after
+            self._check(promises.observes)
+            self._check(promises.untouched, before, after)
+            self._check(promises.seen, before, after)
+            self._check(promises.unknown_keeps, before, after)
+            self._check(promises.holds, before, after)
             if not is_part:
-                self._report(promises.true_when_written, promises.true_when_written(memory, before, after))
-            self._report(promises.few_writes, promises.few_writes(memory))
+                self._check(promises.true_when_written, before, after)
+            self._check(promises.few_writes)
 
     def pass_succeeds(self, at: float) -> None:
         """A pass has succeeded. From now on capacityd remembers the keys in the annotation."""
@@ -172,18 +172,18 @@ class Judge:
 
     def capacityd_shows(self, at: float, text: str) -> None:
         """capacityd shows this text to all users."""
-        with self._happening(at) as memory:
-            self._report(promises.secret, promises.secret(memory, text, self._secrets))
+        with self._happening(at):
+            self._check(promises.secret, text, self._secrets)
 
     @contextmanager
     def _happening(self, at: float) -> Iterator[Memory]:
-        """Judges the time before something happens, and notes what is wrong with the Node after it."""
+        """Judges the time until this moment. At the end of the context, notes what is wrong with the Node."""
         self.time_passes(at)
         yield self.memory
         self._note_faults()
 
     def _note_faults(self) -> None:
-        """Notes since when each fault exists, and since when the condition has been True in spite of it."""
+        """Notes since when each fault has existed, and since when the condition has been True in spite of it."""
         memory, configuration = self.memory, self.memory.configuration
         found = faults(memory, memory.node, memory.readings)
         keeps_condition = configuration.condition and not configuration.observe
@@ -208,19 +208,19 @@ class Judge:
         """
         at = self.memory.at
         is_next_reduction = fault.kind is FaultKind.LOWER and fault not in self._true_since
-        if is_next_reduction or at - self._last_seen.get(fault, -inf) > promises.LASTS:
+        if is_next_reduction or at - self._last_seen.get(fault, -inf) > promises.SHORTEST_REPAIR:
             self._began[fault] = at
         return self._began[fault]
 
-    def _report(self, promise: Callable[..., object], breaches: Iterable[Breach]) -> None:
-        """Raises BrokenPromise for the first breach that nothing excuses."""
-        for breach in breaches:
+    def _check(self, promise: Callable[..., Iterable[Breach]], *details: object) -> None:
+        """Raises BrokenPromise for the first breach of this promise that nothing excuses."""
+        for breach in promise(self.memory, *details):
             lasted = self.memory.at - breach.since
             if breach.lasts and lasted <= breach.lasts:
                 continue
             allowed = breach.lasts + self._excused(promise.__name__, breach)
-            is_wrong_at_once = allowed == 0.0
-            if is_wrong_at_once or lasted > allowed:
+            is_forbidden_act = allowed == 0.0  # an act lasts 0 s
+            if is_forbidden_act or lasted > allowed:
                 self.broken = self.broken or BrokenPromise(promise.__name__, breach, lasted, allowed)
                 raise self.broken
 

@@ -19,7 +19,6 @@ KEPT = 20
 BOOT_SECONDS = 180.0
 """Seconds after a boot during which lower_after_boot counts."""
 
-
 _OF_THE_NODE = ("ours", "published", "written_by", "annotated_by_others")
 """The attributes that belong to a state of the Node, and so return with a backup of the cluster."""
 
@@ -48,7 +47,7 @@ class Memory:
     readings: dict[str, Reading] = field(default_factory=dict)
     """The true readings of the machine."""
     pass_readings: dict[str, Reading] = field(default_factory=dict)
-    """The readings that the last pass has got."""
+    """The readings that the last pass got."""
     node: Document | None = None
     seen_nodes: list[Document | None] = field(default_factory=list)
     """The states of the Node that capacityd has seen, the last one at the end."""
@@ -67,14 +66,15 @@ class Memory:
     remembers: bool = False
     """Whether capacityd remembers what it has published on this Node."""
     believed: set[str] = field(default_factory=set)
-    """The entries that capacityd has read in the annotation from another writer, and did not know better."""
+    """Entries that another writer has put into the annotation, and that capacityd has read there as its own."""
     lower_since: dict[str, float] = field(default_factory=dict)
-    """Since when each pass has read less than the published number, by entry."""
-    plugins: frozenset[str] | None = frozenset()
+    """Since when every pass has read less than the published number, by entry."""
+    plugins: frozenset[str] = frozenset()
+    """The names that device plugins have registered."""
     troubles: dict[Trouble, Span] = field(default_factory=dict)
     """The present troubles."""
     ended: dict[Trouble, Span] = field(default_factory=dict)
-    """The last time of each trouble that has ended."""
+    """The last span of each trouble that has ended."""
     noticed: dict[str, float] = field(default_factory=dict)
     """When capacityd last noticed a change that no event had reported, by entry."""
     changed_at: float = -inf
@@ -83,7 +83,7 @@ class Memory:
     """The last times at which others have changed the Node."""
     heard_at: float = -inf
     """When the service last received an event."""
-    began_pass_at: float = -inf
+    pass_began_at: float = -inf
     passes: list[float] = field(default_factory=list)
     """The times at which the last passes have read the machine."""
     passes_with_write: list[float] = field(default_factory=list)
@@ -123,13 +123,13 @@ class Memory:
             return readings.get(resource, Absent("no reading"))
         return Absent("not configured") if configuration.may_remove else Unknown("perhaps configured")
 
-    def is_plugins(self, entry: str) -> bool:
-        """Whether a device plugin has registered the name."""
-        return entry in (self.plugins or ())
+    def is_of_plugin(self, entry: str) -> bool:
+        """Whether a device plugin has registered an entry."""
+        return entry in self.plugins
 
     def may_write(self, entry: str) -> bool:
         """Whether capacityd may change a key that has a value: the key is ours, or the configuration adopts it."""
-        return not self.is_plugins(entry) and (entry in self.ours or self.is_adopted(entry))
+        return not self.is_of_plugin(entry) and (entry in self.ours or self.is_adopted(entry))
 
     def after(self, before: Document, after: Document) -> Memory:
         """The judge's memory as it would be if a PATCH turned the Node from `before` into `after`."""
@@ -149,7 +149,7 @@ class Memory:
 
     def read(self, at: float, readings: dict[str, Reading]) -> None:
         """A pass reads the machine."""
-        self.pass_readings, self.began_pass_at = readings, at
+        self.pass_readings, self.pass_began_at = readings, at
         self.passes = [*self.passes, at][-KEPT:]
         del self.seen_nodes[:-2]
         self._note_lower()
@@ -157,8 +157,8 @@ class Memory:
     def see(self, node: Document | None) -> None:
         """capacityd gets the Node."""
         self.seen_nodes.append(node)
-        known_better = self.ours if self.remembers else set()
-        self.believed |= self.annotated_by_others - known_better
+        remembered = self.ours if self.remembers else set()
+        self.believed |= self.annotated_by_others - remembered
 
     def begin(self, trouble: Trouble, entries: frozenset[str]) -> None:
         known = self.troubles.get(trouble)
@@ -195,31 +195,31 @@ class Memory:
             self.remembers = True
             self.forgotten -= view.published(self.seen_nodes[-1]).keys()
 
-    def ask(self) -> None:
-        """capacityd sends a PATCH. All PATCHes of one pass count as one write.
+    def note_patch(self) -> None:
+        """Notes that capacityd sends a PATCH. All PATCHes of one pass count as one write.
 
-        While the API server fails, no PATCH counts: nobody knows which are stored, so capacityd may repeat them.
+        While the API server fails, no PATCH counts: nobody knows whether it was stored, so capacityd may repeat it.
         """
         times = self.passes_with_write
-        if Trouble.API not in self.troubles and (not times or times[-1] < self.began_pass_at):
+        if Trouble.API not in self.troubles and (not times or times[-1] < self.pass_began_at):
             times.append(self.at)
             del times[:-KEPT]
 
-    def change(self, node: Document | None, by: Writer, asked: Document | None) -> None:
-        """The Node changes. asked: the Node that capacityd's PATCH should lead to. None: another writer's change."""
+    def change(self, node: Document | None, by: Writer, intended: Document | None) -> None:
+        """The Node changes. intended: the Node that capacityd's PATCH should lead to. None: another writer's change."""
         before = self.node
         if view.uid(node) != view.uid(before):
             self._new_node(node)
         old, new = view.stored(before), view.stored(node)
         for name in changed(old, new):
-            altered = asked is not None and view.stored(asked).get(name) != new.get(name)
+            altered = intended is not None and view.stored(intended).get(name) != new.get(name)
             self.written_by[name] = Writer.OTHER if altered else by
         self.node = node
-        if asked is not None:
+        if intended is not None:
             ours = {*self.ours}
-            self._note_published(before, asked)
-            self._note_altered(ours, view.stored(asked), new)
-            self._note_annotated_by_others(asked)  # a webhook may have annotated more
+            self._note_published(before, intended)
+            self._note_altered(ours, view.stored(intended), new)
+            self._note_annotated_by_others(intended)  # a webhook may have added keys to the annotation
         else:
             self.changed_at = self.at
             self.overwritten = [*self.overwritten, self.at][-KEPT:]
@@ -245,9 +245,9 @@ class Memory:
         self.remembers, self.believed = False, set()
         self.passes_with_write = []
 
-    def _note_published(self, before: Document | None, asked: Document) -> None:
+    def _note_published(self, before: Document | None, intended: Document) -> None:
         """capacityd's PATCH turns one Node into another. Notes which entries become ours, and which are given up."""
-        old, new, listed = view.stored(before), view.stored(asked), view.published(asked)
+        old, new, listed = view.stored(before), view.stored(intended), view.published(intended)
         for name, quantity in listed.items():
             is_created = name not in old and name in new
             if is_created or self.is_adopted(name):
@@ -259,16 +259,16 @@ class Memory:
         for name in self.ours - listed.keys():
             is_of_others = self.written_by.get(name, Writer.CAPACITYD) is not Writer.CAPACITYD
             is_left_to_others = is_of_others and old.get(name) == new.get(name)
-            if name not in new or is_left_to_others or self.is_plugins(name):
+            if name not in new or is_left_to_others or self.is_of_plugin(name):
                 self._give_up(name)
         by_others = (self.believed | self.annotated_by_others) & view.published(before).keys()
         for name in (self.orphaned | by_others) - listed.keys():
             self._give_up(name)
         self._note_lower()
 
-    def _note_altered(self, ours: set[str], asked: dict[str, str], stored: dict[str, str]) -> None:
+    def _note_altered(self, ours: set[str], intended: dict[str, str], stored: dict[str, str]) -> None:
         """A webhook has altered a PATCH. An altered entry stays ours, with the number that is stored."""
-        for name in (ours | self.ours) & changed(asked, stored) & stored.keys():
+        for name in (ours | self.ours) & changed(intended, stored) & stored.keys():
             self.ours.add(name)
             self.published[name] = view.number(name, stored[name]) or 0
 
@@ -289,9 +289,9 @@ class Memory:
         self.orphaned |= self.forgotten - view.published(self.node).keys()
 
     def _note_lower(self) -> None:
-        """Notes of which entries the last pass has read less than the published number."""
+        """Notes for which entries the last pass has read less than the published number."""
         self.lower_since = {
-            name: self.lower_since.get(name, self.began_pass_at)
+            name: self.lower_since.get(name, self.pass_began_at)
             for name, quantity in self.published.items()
             if is_lower(self.reading(name, self.pass_readings), quantity)
         }

@@ -15,27 +15,22 @@ from tests.support.judge.surroundings import Document, Trouble, Writer
 REACTION = 12.5
 """Seconds until a change is answered: a pass waits up to ten seconds for more events, and takes a second or two."""
 MINUTE, SHARE, LONGEST = 60.0, 0.1, 600.0
-"""What is wrong is right within a minute, or within this share of the time that it was wrong (LONGEST at most)."""
+"""A fault is repaired within a minute, or within this share of its duration (at most LONGEST seconds)."""
 WRITES = 6
-"""How often the Node is written in quick succession, before it is written once a minute."""
-HINDERS = frozenset({*Trouble}) - {
-    Trouble.DEAD_WATCH,
-    Trouble.SOURCES,
-    Trouble.UNREADABLE,
-    Trouble.WATCH,
-}
+"""How often the Node may be written in quick succession. After that, it is written once a minute."""
+HINDERS = frozenset({*Trouble}) - {Trouble.DEAD_WATCH, Trouble.SOURCES, Trouble.UNREADABLE, Trouble.WATCH}
 """While one of these troubles lasts, capacityd need not repair the entries that it concerns."""
 QUIET = 700.0
 """Seconds after which nothing of an earlier change is left to be done."""
-LASTS = 9.5
-"""Seconds for which a repair must last at least: a kubelet reports every ten seconds."""
+SHORTEST_REPAIR = 9.5
+"""Seconds for which a repair must last to count: a little less than the ten seconds between a kubelet's reports."""
 ROUNDING = 0.05  # seconds
 LEAST_RESYNC = 0.8
 """The share of the resync period after which a heartbeat may come: the pauses between heartbeats are random."""
 
 
 def pace(wrong_for: float) -> float:
-    """Seconds within which something is right that was wrong for this number of seconds."""
+    """Seconds within which a fault must be repaired that existed for this number of seconds."""
     return max(MINUTE, min(SHARE * wrong_for, LONGEST))
 
 
@@ -64,7 +59,7 @@ def untouched(memory: Memory, before: Document, after: Document) -> Iterator[Bre
     parts = view.allocatable(before), view.allocatable(after)
     for name in sorted(changed(old, new) | changed(*parts)):
         exists = name in old
-        if memory.is_plugins(name) or name_problem(view.resource_of(name)):
+        if memory.is_of_plugin(name) or name_problem(view.resource_of(name)):
             yield _act(memory, name, f"it has written {name}")
         elif exists and not memory.may_write(name):
             yield _act(memory, name, f"it has changed {name}, which is not its own")
@@ -104,7 +99,7 @@ def unknown_keeps(memory: Memory, before: Document, after: Document) -> Iterator
     old, new = view.stored(before), view.stored(after)
     for name in sorted(changed(old, new)):
         resource = view.resource_of(name)
-        if not isinstance(memory.reading(resource, memory.pass_readings), Unknown) or memory.is_plugins(resource):
+        if not isinstance(memory.reading(resource, memory.pass_readings), Unknown) or memory.is_of_plugin(resource):
             continue
         now = view.number(name, new.get(name))
         is_restored = now is not None and now == memory.published.get(name, now)

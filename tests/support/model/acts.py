@@ -14,7 +14,7 @@ from tests.support.model.world import SYNC, World
 
 P = ParamSpec("P")
 
-COMPARED = 60.0
+COMPARISON_PERIOD = 60.0
 """Seconds between two comparisons in which the service looks for changes that no event has reported."""
 
 
@@ -66,9 +66,9 @@ def change_reading(
     was_unknown = isinstance(world.judge.memory.pass_readings.get(name), Unknown)
     world.machine.set_reading(name, reading, valid_for)
     if valid_for is not None:
-        world.later(valid_for, world.look)
+        world.later(valid_for, world.tell_judge)
     if reason is PassReason.FILE and world.service.sources.used_up:
-        world.unheard[name] = world.uptime + COMPARED
+        world.unheard[name] = world.uptime + COMPARISON_PERIOD
         world.service.sources.found.add(PassReason.DEVICES)  # the comparison opens the sources again
     elif reason:
         world.hear(reason)
@@ -93,7 +93,7 @@ def change_reading_often(world: World, name: str, readings: tuple[Reading, ...],
 def replace_file(world: World, name: str, reading: Reading) -> None:
     """A mount over its folder hides a watched file, and shows another one. No event reports this."""
     world.machine.set_reading(name, reading)
-    world.unheard[name] = world.uptime + COMPARED
+    world.unheard[name] = world.uptime + COMPARISON_PERIOD
     world.service.sources.found.add(PassReason.FILE)
 
 
@@ -102,7 +102,7 @@ def use_up_inotify(world: World, used_up: bool = True) -> None:
     """No file can be watched any more (used_up), or files can be watched again."""
     world.service.sources.used_up = used_up
     if used_up:
-        next_comparison = world.uptime + COMPARED  # finds what has changed without an event
+        next_comparison = world.uptime + COMPARISON_PERIOD  # finds what has changed without an event
         world.unheard = {name: min(until, next_comparison) for name, until in world.unheard.items()}
 
 
@@ -114,8 +114,8 @@ def configure(world: World, config: Config) -> None:
 
 @act
 def set_clock(world: World, seconds: float) -> None:
-    """The clock jumps by some seconds."""
-    world.machine.booted += seconds
+    """Somebody sets the machine's clock forward by some seconds."""
+    world.machine.booted += seconds  # the clock's time of the boot, from which the machine computes the present time
     world.hear(PassReason.RESUME)
 
 

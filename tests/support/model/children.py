@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 WORKER_TAKES = 0.1
 """Seconds from a job until its messages arrive."""
 PAUSE = 4.0
-"""Seconds until the watcher connects again."""
+"""Seconds from a refusal until the watcher connects again."""
 SIGN_PERIOD = 60.0
 """Seconds between two signs of life."""
 
@@ -35,7 +35,7 @@ class ModelChild(ChildProcess):
         self.has_ended = False
         self.is_killed = False
         self._lines: list[bytes] = []
-        self._ends = False
+        self._ends = False  # then the child has ended as soon as its lines are read
 
     def register(self, poll: select.poll) -> None:
         """Nothing is polled. has_output replaces poll()."""
@@ -92,7 +92,7 @@ class ModelWorker(ModelChild):
 class ModelWatcher(ModelChild):
     """The watcher. Each change of the Node reaches it after a delay. A connection may end or hang.
 
-    A new connection begins with the present Node. So the watcher may be late, but it learns the last state.
+    A new connection begins with the present Node. So the watcher may be late, but it learns the Node's last state.
     """
 
     def __init__(self, service: ModelService) -> None:
@@ -102,8 +102,8 @@ class ModelWatcher(ModelChild):
         self.hangs = False
         """Whether the connection is dead without the watcher's knowledge."""
         self._connection = 0  # the number of the connection; events of earlier connections are dropped
-        self._arrives_at = 0.0  # when the last event arrives that is on its way; later ones arrive after it
-        self._last: WatcherMessage | None = None
+        self._arrives_at = 0.0  # when the newest event on its way arrives: no later event may overtake it
+        self._last_message: WatcherMessage | None = None
         service.server.listeners.append(self._on_change)
 
     def send(self, line: bytes) -> None:
@@ -166,9 +166,9 @@ class ModelWatcher(ModelChild):
             return
         self.is_connected = True
         self._arrives_at = service.machine.uptime
-        self._last = None
+        self._last_message = None
         if service.server.document is None:
-            self._report(NodeSeen(""))  # the server's first bookmark
+            self._report(NodeSeen(""))  # after the server's first bookmark, the watcher knows that there is no Node
         self._on_change(Writer.OTHER)
 
     def _on_change(self, _: Writer) -> None:
@@ -179,16 +179,16 @@ class ModelWatcher(ModelChild):
         self._arrives_at = max(self._arrives_at, self.service.machine.uptime + delay)
         wait = self._arrives_at - self.service.machine.uptime
         if wait > 0:
-            self._later(wait, lambda: self._take(seen))
+            self._later(wait, lambda: self._receive(seen))
         else:
-            self._take(seen)
+            self._receive(seen)
 
-    def _take(self, seen: NodeSeen) -> None:
+    def _receive(self, seen: NodeSeen) -> None:
         """An event arrives."""
         if not self.hangs:
             self._report(seen)
 
     def _report(self, message: WatcherMessage) -> None:
-        if message != self._last:
-            self._last = message
+        if message != self._last_message:
+            self._last_message = message
             self.write(json.dumps(encode_variant(message)).encode())

@@ -11,9 +11,9 @@ from capacityd.schema.config import Config, Resource, Settings
 from tests.support.judge.surroundings import Configuration, ConfiguredResource
 from tests.support.model.server import OURS
 
-EPOCH = 1_700_000_000.5
+EPOCH = 1_700_000_000.5  # any time
 BOOT_LASTS = 30.0  # seconds from the end of a machine's work until it has booted again
-FIRST_UPTIME = 10.0
+FIRST_UPTIME = 10.0  # the uptime after a reboot
 
 
 class Killed(BaseException):
@@ -31,7 +31,7 @@ class Machine:
     uptime: float = 20.0
     booted: float = EPOCH
     """When the machine booted: seconds since the epoch, by the machine's clock."""
-    earlier: float = 0.0
+    steady_at_boot: float = 0.0
     """The judge's clock at the boot, in seconds."""
     suspended: float = 0.0
     """How long the machine has been suspended since its boot, in seconds."""
@@ -51,7 +51,7 @@ class Machine:
     @property
     def steady(self) -> float:
         """The judge's clock, in seconds."""
-        return self.earlier + self.uptime
+        return self.steady_at_boot + self.uptime
 
     @property
     def now(self) -> float:
@@ -87,7 +87,7 @@ class Machine:
         """The machine reboots. /run is empty then."""
         self.expires_at = {name: at - self.uptime - BOOT_LASTS for name, at in self.expires_at.items()}
         self.booted += self.uptime + BOOT_LASTS
-        self.earlier += self.uptime + BOOT_LASTS - FIRST_UPTIME
+        self.steady_at_boot += self.uptime + BOOT_LASTS - FIRST_UPTIME
         self.uptime, self.suspended = FIRST_UPTIME, 0.0
         shutil.rmtree(self.run_folder)
         self.run_folder.mkdir()
@@ -123,8 +123,8 @@ def for_judge(config: Config) -> Configuration:
     settings = config.settings
     return Configuration(
         {resource.name: ConfiguredResource(resource.adopt, resource.label) for resource in config.resources},
-        frozenset(config.broken),
-        config.complete,
+        broken=frozenset(config.broken),
+        complete=config.complete,
         observe=settings.observe,
         condition=settings.condition,
         lower_after=settings.lower_after,

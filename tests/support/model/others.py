@@ -34,14 +34,14 @@ def annotate(world: World, text: str | None) -> None:
 
 @act
 def write_and_annotate(world: World, name: str, value: str | None, text: str | None) -> None:
-    """Another writer changes a key, and makes the annotation unreadable."""
+    """Another writer sets or removes a key of capacity, or a label, and capacityd's annotation."""
     world.server.write(name, value)
     world.server.annotate(text)
 
 
 @act
 def add_condition(world: World, ours: bool = True) -> None:
-    """Another writer adds a condition: of capacityd's type, if the Node has none yet (ours), or of another type."""
+    """Another writer adds a condition of another type or (ours) of capacityd's type, if the Node has none of it yet."""
     condition = {"type": view.CONDITION, "status": "True", "reason": "Published", "message": "not ours"}
     if not ours:
         world.server.change(lambda node: node["status"]["conditions"].insert(0, {"type": "Other", "status": "True"}))
@@ -71,7 +71,7 @@ def delete_node(world: World) -> None:
 
 @act
 def register_node_anew(world: World, key: str = "") -> None:
-    """The Node is deleted, and a starting kubelet creates it again. key: another writer restores its old value."""
+    """The Node is deleted, and a starting kubelet creates it again. key: another writer sets this key as before."""
     value = world.server.capacity.get(key)
     world.server.delete()
     world.start_kubelet()
@@ -99,21 +99,22 @@ def report_allocatable(world: World, names: frozenset[str], allocatable: str = "
 
 @act
 def just_before_a_patch(world: World, of_others: Act, change: Act) -> None:
-    """The machine publishes a change, and an act of others comes just before its PATCH arrives."""
+    """The machine publishes a change. Just before its PATCH arrives, an act of others happens."""
     world.server.before_patch.append(lambda: of_others.happens(world))
     change.happens(world)
 
 
 @act
 def publish_the_same(world: World, name: str, quantity: int, lost: bool = False) -> None:
-    """Another writer creates a key just before capacityd, with the same number. lost: the next GET gets no answer."""
+    """Just before capacityd creates a key, another writer does, with the same number. lost: the next GET is not
+    answered."""
     change_reading(name, Absent("none")).happens(world)
     world.run(15.0)
 
     def write_same() -> None:
         world.server.write(name, str(quantity))
         world.server.lost["gets"] = int(lost)
-        world.look()
+        world.tell_judge()
 
     world.server.before_patch.append(write_same)
     change_reading(name, Quantity(quantity)).happens(world)
@@ -188,14 +189,14 @@ def set_fault(
     if fault == "unreachable":
         for watcher in world.watchers():
             watcher.cut(0.0)
-    world.look()
+    world.tell_judge()
 
 
 @act
 def deny(world: World, denies: tuple[Denies, ...], reading: Reading) -> None:
     """Admission begins to deny changes of these entries, and their readings change."""
     world.server.denies = denies
-    world.look()
+    world.tell_judge()
     for denied in denies:
         change_reading(view.resource_of(denied.name), reading).happens(world)
 
@@ -204,7 +205,7 @@ def deny(world: World, denies: tuple[Denies, ...], reading: Reading) -> None:
 def alter(world: World, alters: tuple[Alters, ...], name: str, reading: Reading) -> None:
     """A webhook begins to alter writes, and a reading changes."""
     world.server.alters = alters
-    world.look()
+    world.tell_judge()
     change_reading(name, reading).happens(world)
 
 

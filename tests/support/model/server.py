@@ -46,7 +46,7 @@ class ModelServer:
         self.lost: Counter[str] = Counter()
         """How many of the next messages get lost: requests (PATCHes), answers (to PATCHes), gets (answers to GETs)."""
         self.before_patch: list[Callable[[], None]] = []
-        """What other writers do just before the next PATCHes arrive: one call for each PATCH."""
+        """What other writers do just before the next PATCHes arrive. Each PATCH uses up one function."""
         self.requester = Writer.CAPACITYD
         """Who sends the requests."""
         self.on_request: Callable[[str], None] = lambda _: None

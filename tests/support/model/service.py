@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _SIGNALS, _SOURCES = 1, 2  # file descriptors that are not polled
 _TURNS = 1000
-"""How often the service may act without time passing. More would mean an endless loop."""
+"""How often the service may act while no time passes. A service that acts more often is in an endless loop."""
 _LATE = 0.001
 """Seconds by which each wait is longer than asked for, so that rounding never ends it too early."""
 
@@ -99,7 +99,6 @@ class ModelService:
         self.killed_pids: set[int] = set()
         self.has_passed = False
         """Whether a pass has ended since the start."""
-        self.passes = 0
         self._random = random.Random(seed)
         self._pids = 100
         self.start()
@@ -180,7 +179,7 @@ class ModelService:
         ready = {child.fileno() for child in self._children if child.has_output}
         ready |= {_SOURCES} if self.sources.heard else set()
         ready |= {_SIGNALS} if self._signals.sent else set()
-        self._is_due = bool(ready)  # then the service acts, and may set another deadline
+        self._is_due = bool(ready)  # an event lets the service act, which may set another deadline
         self._wakes_at = self._monotonic + seconds + _LATE
         return ready
 
@@ -190,6 +189,7 @@ class ModelService:
         return child
 
     def _kill_children(self, _: float, spared: Collection[int]) -> dict[int, int]:
+        """Kills all children but the spared PIDs. Returns the wait statuses of those that were killed during a pass."""
         for child in [child for child in self._children if child.pid not in spared]:
             child.kill()
         return dict.fromkeys(self.killed_pids, int(signal.SIGKILL))
@@ -207,7 +207,6 @@ class ModelService:
     def run_pass(self, request: JobRequest) -> tuple[list[Message], bool]:
         """Runs a worker with a job. Returns its messages, and whether it was killed."""
         server = self.server
-        self.passes += 1
         server.requester = self.writer
         self.world.pass_begins(self)
         try:
@@ -215,8 +214,8 @@ class ModelService:
                 self.machine,
                 server,
                 request,
-                reads=lambda readings: self.world.pass_reads(self, readings),
-                requests=lambda name: self.world.pass_requests(self, name),
+                on_read=lambda readings: self.world.pass_reads(self, readings),
+                on_request=lambda name: self.world.pass_requests(self, name),
             )
         finally:
             server.requester = Writer.OTHER

@@ -14,7 +14,7 @@ from tests.support.denials import Alters, Denies
 from tests.support.model import acts, others
 from tests.support.model.acts import Act
 from tests.support.model.machine import configuration
-from tests.support.model.server import OURS, THEIRS, A, B
+from tests.support.model.server import THEIRS, A, B
 
 _Numbers = Mapping[str, int | None]
 PAUSE = 70.0
@@ -38,7 +38,7 @@ class _Change:
         return [acts.change_reading(name, _reading(self.after[name])) for name in names]
 
 
-_CHANGES = (
+_CHANGES = (  # the numbers before and after, and the resource that changes last
     _Change({A: 4}, {A: 4, B: 2}, B),
     _Change({A: 4}, {A: 5}, A),
     _Change({A: 4}, {A: 1, B: 2}, A),
@@ -54,12 +54,12 @@ def _reading(number: int | None) -> Reading:
     return Absent("none") if number is None else Quantity(number)
 
 
-def _first(*before: Act) -> Cause:
+def _before(*before: Act) -> Cause:
     """These acts come before the change."""
     return lambda name, reading: [*before, acts.change_reading(name, reading)]
 
 
-def _just_before(act: Act) -> Cause:
+def _just_before_patch(act: Act) -> Cause:
     """This act comes just before the PATCH that publishes the change arrives."""
     return lambda name, reading: [others.just_before_a_patch(act, acts.change_reading(name, reading))]
 
@@ -104,25 +104,25 @@ def _alterations(name: str) -> Sequence[Cause]:
     return [_altered(Alters(key, value)) for key in values for value in values[key]]
 
 
-def _before_or_between(acts_of_others: Sequence[Act]) -> Sequence[Cause]:
-    return [*map(_first, acts_of_others), *map(_just_before, acts_of_others)]
+def _before_or_just_before(acts_of_others: Sequence[Act]) -> Sequence[Cause]:
+    return [*map(_before, acts_of_others), *map(_just_before_patch, acts_of_others)]
 
 
 def _other_writers(name: str) -> Sequence[Cause]:
     annotations = ("", "garbage", f'{{"{THEIRS}":8,"{A}":4}}', f'{{"{B}":7}}')
     writes = [others.write(name, value) for value in (None, "0", "7")]
-    return _before_or_between([*writes, *map(others.annotate, annotations)])
+    return _before_or_just_before([*writes, *map(others.annotate, annotations)])
 
 
 def _lost_annotations(name: str) -> Sequence[Cause]:
     """Lost annotations, each with a value that another writer sets at the same time."""
     texts, values = ("", "garbage"), (None, "0", "7", "1k")
-    return _before_or_between([others.write_and_annotate(name, value, text) for text in texts for value in values])
+    return _before_or_just_before([others.write_and_annotate(name, value, text) for text in texts for value in values])
 
 
 def _kills(_: str) -> Sequence[Cause]:
     lost = (others.set_fault(lost_answers=1), others.set_fault(lost_requests=1))
-    return [*map(_killed, range(POINTS)), *map(_first, lost)]
+    return [*map(_killed, range(POINTS)), *map(_before, lost)]
 
 
 def _nodes_created_anew(_: str) -> Sequence[Cause]:
@@ -134,8 +134,8 @@ def _nodes_created_anew(_: str) -> Sequence[Cause]:
         others.write(A, "0"),
         others.set_fault(lost_answers=1),
     )
-    again = _before_or_between([anew, others.register_node_anew(A)])
-    return [*(_first(anew, other) for other in besides), *again]
+    alone = _before_or_just_before([anew, others.register_node_anew(A)])
+    return [*(_before(anew, other) for other in besides), *alone]
 
 
 def _values_that_change(_: str) -> Sequence[Cause]:
@@ -170,12 +170,12 @@ def histories(kind: str) -> Sequence[Sequence[tuple[Act, float]]]:
 
 
 def _history(change: _Change, cause: Cause) -> Sequence[tuple[Act, float]]:
-    before = [acts.change_reading(name, _reading(change.before.get(name))) for name in OURS[:2]]
+    before = [acts.change_reading(name, _reading(change.before.get(name))) for name in (A, B)]
     caused = cause(change.name, _reading(change.after[change.name]))
     together = [*change.first_acts(), *caused[:-1]]
     return [
         (acts.configure(configuration()), PAUSE),
-        *zip(before, (0.0, PAUSE), strict=True),
+        *zip(before, (0.0, PAUSE), strict=True),  # both at the same time
         *((act, 0.0) for act in together),
         (caused[-1], PAUSE),
         (acts.end_causes(), PAUSE),

@@ -50,21 +50,21 @@ def run_pass(
     machine: Machine,
     server: ModelServer,
     request: JobRequest,
-    reads: Callable[[dict[str, Reading]], None],
-    requests: Callable[[str], None],
+    on_read: Callable[[dict[str, Reading]], None],
+    on_request: Callable[[str], None],
 ) -> tuple[list[Message], bool]:
     """Runs a worker with a job. Returns the messages that the worker has written, and whether it was killed.
 
-    reads: called with the readings that the worker gets. requests: called with the name of each request.
+    on_read: called with the readings that the worker gets. on_request: called with the name of each request.
     """
 
-    def on_request(name: str) -> None:
+    def begin_request(name: str) -> None:
         machine.pass_kill_point()
-        requests(name)
+        on_request(name)
 
     machine.points = 0
-    server.on_request = on_request
-    job = ModelJob(machine, server, request, reads)
+    server.on_request = begin_request
+    job = ModelJob(machine, server, request, on_read)
     killed = False
     try:
         with _kill_points_at_files(machine):
@@ -81,10 +81,10 @@ class ModelJob(PassJob):
     """A pass on a model of a machine. It has no journal."""
 
     def __init__(
-        self, machine: Machine, server: ModelServer, request: JobRequest, reads: Callable[[dict[str, Reading]], None]
+        self, machine: Machine, server: ModelServer, request: JobRequest, on_read: Callable[[dict[str, Reading]], None]
     ) -> None:
         self.messages: list[Message] = []
-        self._machine, self._server, self._reads = machine, server, reads
+        self._machine, self._server, self._on_read = machine, server, on_read
         super().__init__(str(machine.run_folder), Selection(config="none"), request)
 
     def now(self) -> float:
@@ -98,7 +98,7 @@ class ModelJob(PassJob):
 
     def probe(self, node_name: str | None) -> dict[str, Reading]:
         readings = self._machine.probe()
-        self._reads(readings)
+        self._on_read(readings)
         return readings
 
     def device_plugins(self) -> frozenset[str] | None:
@@ -111,7 +111,7 @@ class ModelJob(PassJob):
         self.messages.append(message)
 
     def log(self, entries: Iterable[JournalEntry]) -> None:
-        """Logs nothing, but makes all entries."""
+        """Logs nothing, but builds each entry, so that an error in doing so fails the test."""
         assert all(entry.message for entry in entries)
 
 
@@ -119,7 +119,7 @@ class ModelNode(ApiNode):
     """The Node on the model of an API server. It does not check to which machine the Node belongs."""
 
     def __init__(self, server: ModelServer, machine: Machine, cache: identity.CredentialsCache) -> None:
-        super().__init__(None, None, identity.Machine("n1", machine_id=None), cache)
+        super().__init__(kubeconfig=None, node_name=None, machine=identity.Machine("n1", machine_id=None), cache=cache)
         self._server, self._model = server, machine
 
     def _open_client(self) -> Client:
@@ -155,7 +155,7 @@ class ModelClient(Client):
 
 @contextmanager
 def _kill_points_at_files(machine: Machine) -> Iterator[None]:
-    """Makes kill points before and after each replacement of a file. Nothing waits for a disk."""
+    """Makes kill points before and after each replacement of a file. fsync does nothing, because it is slow."""
     replace_file, fsync = os.replace, os.fsync
 
     def replace(*paths: Any) -> None:

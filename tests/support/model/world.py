@@ -48,20 +48,20 @@ class World:
         """Services on other machines that write the same Node."""
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         """A heap of actions: when each happens on the judge's clock, its number, and the action."""
-        self._entries = self._kubelet_starts = self._others_started = 0
+        self._actions = self._kubelet_starts = self._others_started = 0  # how many there were so far
         self._patches = 0  # how many PATCHes the pass has sent
         self._shown = ""  # the text of state.json that the judge has seen last
-        self._restores = False
-        self._plugins: frozenset[str] | None = frozenset()
+        self._is_restoring = False  # whether restore() is changing the Node
+        self._plugins: frozenset[str] | None = frozenset()  # the kubelet's list that the judge was told last
         self.server.listeners.append(self._node_changes)
-        self.server.on_patch = self._asks
-        self.server.on_answer = self._answers
+        self.server.on_patch = self._on_patch
+        self.server.on_answer = self._on_answer
         self.judge.machine_boots(self.machine.steady - self.machine.uptime)
         self.judge.configuration_becomes(self.machine.steady, for_judge(self.machine.config))
         if registered:
             self.start_kubelet()
         self.service = ModelService(self, self.machine, seed)
-        self.look()
+        self.tell_judge()
 
     # Time
 
@@ -71,8 +71,8 @@ class World:
 
     def later(self, seconds: float, happens: Callable[[], None]) -> None:
         """Makes an action happen after some seconds."""
-        self._entries += 1
-        heapq.heappush(self._agenda, (self.machine.steady + seconds, self._entries, happens))
+        self._actions += 1
+        heapq.heappush(self._agenda, (self.machine.steady + seconds, self._actions, happens))
 
     def run(self, seconds: float) -> None:
         """Lets time pass, with all that happens meanwhile."""
@@ -86,7 +86,7 @@ class World:
             if self._next_on_agenda() <= min(next_at, end):
                 _, _, happens = heapq.heappop(self._agenda)
                 happens()
-                self.look()
+                self.tell_judge()
             elif next_at > end:
                 return
 
@@ -95,13 +95,13 @@ class World:
         return self._agenda[0][0] if self._agenda else math.inf
 
     def _move(self, steady: float) -> None:
-        self.machine.uptime = max(self.machine.uptime, steady - self.machine.earlier)
+        self.machine.uptime = max(self.machine.uptime, steady - self.machine.steady_at_boot)
         for other in self.others:
             other.machine.uptime = self.machine.uptime
-        self.look()
+        self.tell_judge()
 
     def pass_time_at_once(self, seconds: float) -> None:
-        """Lets time pass while no service runs."""
+        """Lets time pass in which no service acts."""
         end = self.machine.steady + seconds
         while self._next_on_agenda() <= end:
             at, _, happens = heapq.heappop(self._agenda)
@@ -111,7 +111,7 @@ class World:
 
     # What the judge is told
 
-    def look(self) -> None:
+    def tell_judge(self) -> None:
         """Tells the judge what has changed on the machine, and which troubles have begun or ended."""
         steady = self.machine.steady
         if self._plugins != self.machine.plugins:
@@ -131,7 +131,7 @@ class World:
 
     def _troubles(self) -> dict[Trouble, frozenset[str]]:
         """The present troubles, and the entries that each concerns. No entries: the trouble concerns everything."""
-        server, machine, service = self.server, self.machine, getattr(self, "service", None)
+        server, machine, service = self.server, self.machine, getattr(self, "service", None)  # None during __init__()
         watcher = service.watcher if service else None
         has_server_errors = any(denies.code >= 500 for denies in server.denies)
         is_out_of_reach = bool(server.fault or server.lost.total() or has_server_errors)
@@ -158,17 +158,17 @@ class World:
 
     def _node_changes(self, by: Writer) -> None:
         node = copy.deepcopy(self.server.document)
-        if self._restores:
+        if self._is_restoring:
             self.judge.cluster_is_restored(self.machine.steady, node)
         else:
             self.judge.node_becomes(self.machine.steady, node, by)
 
-    def _asks(self, before: dict[str, Any], after: dict[str, Any], has_condition: bool) -> None:
+    def _on_patch(self, before: dict[str, Any], after: dict[str, Any], has_condition: bool) -> None:
         if self.server.requester is Writer.CAPACITYD:
             is_part = self._patches > 1 and not has_condition
-            self.judge.pass_asks(self.machine.steady, before, copy.deepcopy(after), is_part)
+            self.judge.pass_patches(self.machine.steady, before, copy.deepcopy(after), is_part)
 
-    def _answers(self, document: dict[str, Any] | None) -> None:
+    def _on_answer(self, document: dict[str, Any] | None) -> None:
         if self.server.requester is Writer.CAPACITYD:
             self.judge.pass_sees(self.machine.steady, copy.deepcopy(document))
 
@@ -180,7 +180,7 @@ class World:
     def pass_reads(self, service: ModelService, readings: dict[str, Reading]) -> None:
         """A pass reads the machine."""
         if service is self.service:
-            self.look()
+            self.tell_judge()
             self.judge.pass_reads(self.machine.steady, readings)
             self.unheard.clear()
 
@@ -193,7 +193,7 @@ class World:
     def pass_ends(self, service: ModelService, *, killed: bool, failed: bool) -> None:
         """A pass has ended, has failed, or was killed.
 
-        capacityd forgets everything if the API server has not answered the PATCH, or the GET after a conflict.
+        capacityd forgets everything if a PATCH, or the GET after a conflict, got no answer.
         """
         if service is not self.service:
             return
@@ -205,12 +205,12 @@ class World:
         if state.exists() and (text := state.read_text()) != self._shown:
             self._shown = text
             self.judge.capacityd_shows(self.machine.steady, text)
-        self.look()
+        self.tell_judge()
 
     def hear(self, *reasons: PassReason) -> None:
         """The service receives events of the machine."""
         self.unheard.clear()
-        self.look()
+        self.tell_judge()
         self.judge.service_hears(self.machine.steady)
         self.service.hear(*reasons)
 
@@ -218,21 +218,21 @@ class World:
         """The configuration is replaced, and the service reloads it."""
         self.machine.config = config
         self.judge.configuration_becomes(self.machine.steady, for_judge(config))
-        self.look()
+        self.tell_judge()
         self.service.configure()
 
     def restart_service(self) -> None:
         """The service starts again, without a memory."""
         self.service.start()
         self.judge.capacityd_forgets(self.machine.steady)
-        self.look()
+        self.tell_judge()
 
     def reboot(self) -> None:
         """The machine boots again, and the service starts."""
         self.service.stop()
-        self.look()
+        self.tell_judge()
         self._agenda = []
-        self.unhealthy = {}  # the kubelet has dropped its reports
+        self.unhealthy = {}  # the new kubelet copies capacity to allocatable
         self.machine.reboot()
         self.judge.machine_boots(self.machine.steady - self.machine.uptime)
         self.restart_service()
@@ -240,7 +240,7 @@ class World:
     def suspend(self, seconds: float) -> None:
         """The machine sleeps."""
         self.service.has_passed = False  # the service can't act until its next pass
-        self.look()
+        self.tell_judge()
         self.pass_time_at_once(seconds)
         self.machine.suspended += seconds
         self.hear(PassReason.RESUME)
@@ -260,7 +260,7 @@ class World:
             watcher.end_hang()
         if server.document is None:
             self.start_kubelet(delay=0.4)
-        self.look()
+        self.tell_judge()
 
     def watchers(self) -> list[ModelWatcher]:
         """The watchers that run."""
@@ -273,9 +273,9 @@ class World:
 
     def restore(self) -> None:
         """The cluster's state becomes the saved one."""
-        self._restores = True
+        self._is_restoring = True
         self.server.restore()
-        self._restores = False
+        self._is_restoring = False
 
     # The kubelet and its device plugins
 
@@ -289,7 +289,7 @@ class World:
             self._register(start, zeroes)
 
     def _register(self, start: int, zeroes: bool) -> None:
-        if start != self._kubelet_starts:
+        if start != self._kubelet_starts:  # the kubelet has restarted again
             return
         if self.server.document is None:
             self.server.register()
@@ -338,12 +338,12 @@ class World:
         self._others_started += 1
         folder = self.machine.folder / f"other{self._others_started}"
         machine = Machine(folder, config, readings, self.uptime, self.machine.booted)
-        machine.earlier = self.machine.earlier
+        machine.steady_at_boot = self.machine.steady_at_boot
         self.others.append(ModelService(self, machine, self._others_started, Writer.OTHER_CAPACITYD))
-        self.look()
+        self.tell_judge()
 
     def stop_others(self) -> None:
         for other in self.others:
             other.stop()
         self.others.clear()
-        self.look()
+        self.tell_judge()

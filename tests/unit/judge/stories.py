@@ -115,7 +115,7 @@ class Story:
             self.sees()
         after = changed(self.node, **changes)
         self.judge.pass_requests(self.at)
-        self.judge.pass_asks(self.at, self.node, after)
+        self.judge.pass_patches(self.at, self.node, after)
         self.node = after if stored is None else changed(after, **stored)
         self.judge.node_becomes(self.at, self.node, Writer.CAPACITYD)
         return self

@@ -33,7 +33,7 @@ class Case:
     text: str
     errors: list[str]
     """The errors, each as "LINE: ERROR" without the name of the file."""
-    complete: bool
+    complete: bool  # whether capacityd may remove keys from the Node
     in_resource: bool
     """Whether the text is the content of a resource."""
 
@@ -61,7 +61,7 @@ def parser_error(text: str) -> str:
     try:
         tomllib.loads(text)
     except tomllib.TOMLDecodeError as e:
-        message, _, at = str(e).rpartition(" (at ")
+        message, _, at = str(e).rpartition(" (at ")  # such as "Invalid value (at line 3, column 7)"
         place = "end of the file" if at == "end of document)" else at.rpartition(", ")[2].rstrip(")")
         return f"is not valid TOML: {message} ({place})"
     return ""

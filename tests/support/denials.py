@@ -62,7 +62,7 @@ class Alters:
 
 
 def alter(after: dict[str, Any], before: Mapping[str, Any], alters: Alters) -> None:
-    """Alters a written Node, as a mutating webhook does for every client."""
+    """Alters the Node `after` a client's write, as a mutating webhook does."""
     capacity = after["status"].setdefault("capacity", {})
     if alters.key == "annotation":
         merge(after["metadata"].setdefault("annotations", {}), {view.PUBLISHED: alters.value})
@@ -75,18 +75,18 @@ def alter(after: dict[str, Any], before: Mapping[str, Any], alters: Alters) -> N
         merge(capacity, {alters.key: alters.value})
 
 
-_OURS = st.sampled_from(("example.com/a", "example.com/b", "example.com/c"))
+_KEYS = st.sampled_from(("example.com/a", "example.com/b", "example.com/c"))
 _CODES = st.one_of(st.sampled_from([401, 403, 404, 409, 410, 413, 422, 429, 500, 503]), st.integers(400, 599))
 
-denials = st.one_of(
-    st.builds(Denies, _OURS, _CODES),
-    st.builds(Denies, _OURS, st.sampled_from([401, 403, 413, 422]), st.just("policy")),
-    st.builds(Denies, _OURS, st.sampled_from([409, 422]), st.just("opaque")),
-    st.builds(Denies, _OURS, st.sampled_from([500, 503]), st.just("storage")),
-    st.builds(Denies, _OURS, st.sampled_from([403, 500]), most=st.integers(0, 5)),
+denials = st.one_of(  # the arguments are: a key, the code, and the kind
+    st.builds(Denies, _KEYS, _CODES),
+    st.builds(Denies, _KEYS, st.sampled_from([401, 403, 413, 422]), st.just("policy")),
+    st.builds(Denies, _KEYS, st.sampled_from([409, 422]), st.just("opaque")),
+    st.builds(Denies, _KEYS, st.sampled_from([500, 503]), st.just("storage")),
+    st.builds(Denies, _KEYS, st.sampled_from([403, 500]), most=st.integers(0, 5)),
 )
 alterations = st.one_of(
-    st.builds(Alters, _OURS, st.sampled_from([None, "3", "1k"])),
+    st.builds(Alters, _KEYS, st.sampled_from([None, "3", "1k"])),
     st.builds(Alters, st.just("annotation"), st.sampled_from([None, "", "{}", '{"example.com/a":1}', "garbage"])),
     st.builds(Alters, st.just("condition"), st.sampled_from([None, "altered"])),
 )

@@ -63,12 +63,12 @@ def run_alone(mounting: str, program: str, *arguments: str) -> str:
     """The output of a Python program that runs in new namespaces, after these shell commands have set up its mounts."""
     script = f'set -e; {mounting}; exec "$PYTHON" -c "$PROGRAM" "$@"'
     agent = os.path.dirname(os.path.dirname(capacityd.__file__ or ""))
-    here = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    project = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     environment = {
         **os.environ,
         "PYTHON": sys.executable,
         "PROGRAM": program,
-        "PYTHONPATH": f"{agent}:{here}",
+        "PYTHONPATH": f"{agent}:{project}",
         "SYSTEMD_DEVICE_VERIFY_SYSFS": "0",  # otherwise libudev requires a real sysfs and finds nothing
     }
     command = [*ALONE, "sh", "-c", script, "sh", *arguments]
@@ -98,9 +98,9 @@ def still_alive(marker: str) -> list[str]:
     A killed process may remain for a moment. This process and its parent do not count.
     """
     deadline = time.monotonic() + _ENDED
-    while (pids := _alive(marker)) and time.monotonic() < deadline:
+    while (command_lines := _alive(marker)) and time.monotonic() < deadline:
         time.sleep(0.01)
-    return pids
+    return command_lines
 
 
 def _alive(marker: str) -> list[str]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import os
+import stat
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_DETACH = 2
+_DETACH = 2  # MNT_DETACH
 
 
 @contextmanager
-def mounted(point: str, kind: int = 0o40000) -> Iterator[int]:
+def mounted(point: str, kind: int = stat.S_IFDIR) -> Iterator[int]:
     """Mounts a FUSE file system in this mount namespace. Yields the descriptor from which a server reads requests.
 
     kind: the file type of the mount point (default: a directory).
@@ -26,6 +27,7 @@ def mounted(point: str, kind: int = 0o40000) -> Iterator[int]:
         # Answer the kernel's first request: before that, SIGKILL still ends a process that waits for a file.
         question = os.read(fd, 1 << 16)
         (unique,) = struct.unpack_from("Q", question, 8)
+        # struct fuse_init_out of linux/fuse.h: version 7.31, writes of at most 64 KiB, times in ns, and no features
         answer = struct.pack("IIIIHHIIHHI28x", 7, 31, 0, 0, 0, 0, 1 << 16, 1, 0, 0, 0)
         os.write(fd, struct.pack("IiQ", 16 + len(answer), 0, unique) + answer)
         yield fd

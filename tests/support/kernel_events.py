@@ -17,7 +17,7 @@ source = ProcFileEvents(PROC_FILES[kind]) if kind in PROC_FILES else NetlinkEven
 poll = select.poll()
 poll.register(source.fileno(), select.POLLIN)
 received = []
-for step in sys.argv[2:]:
+for step in sys.argv[2:]:  # "+COMMAND" must lead to an event, "-COMMAND" must not
     wanted, command = step[0] == "+", step[1:]
     process, reasons = subprocess.Popen(["sh", "-ec", command]), set()
     assert process.wait() == 0
@@ -33,5 +33,5 @@ print(json.dumps(received))
 def check_events(source: str, setup: str, steps: Mapping[str, bool], program: str = PROGRAM) -> None:
     """Runs each command. Fails unless exactly the commands with the value True lead to an event of this source."""
     marked = [f"{'+' if wakes else '-'}{step}" for step, wakes in steps.items()]
-    document: list[Any] = json.loads(run_alone(setup, program, source, *marked))
-    assert dict(zip(steps, document, strict=True)) == {step: int(wakes) for step, wakes in steps.items()}
+    received: list[Any] = json.loads(run_alone(setup, program, source, *marked))
+    assert dict(zip(steps, received, strict=True)) == {step: int(wakes) for step, wakes in steps.items()}

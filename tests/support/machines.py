@@ -26,7 +26,7 @@ def bare() -> Recording:
         {"files": {"/sys/devices/system/cpu/online": "0-3\n", "/sys/bus/cpu/uevent": ""}},
         processors(),
         memory(),
-        mounts(("/", "0:2", "rootfs", "rootfs")),
+        mounts(("/", "0:2", "rootfs", "rootfs")),  # mount point, major:minor, type, source
     )
 
 
@@ -65,13 +65,13 @@ def usb_device(
     number: int = 2,
     properties: Mapping[str, str] | None = None,
 ) -> Recording:
-    """A USB device with its interfaces. Each interface has a class and may have a driver."""
+    """A USB device with its interfaces, each with a class and a driver (or None). number: its address on the bus."""
     path, bus = usb_path(port), int(port.partition("-")[0])
     tree = Tree()
     texts = {"idVendor": vendor, "idProduct": product, "serial": serial, "manufacturer": manufacturer, "product": model}
     tree.attributes(path, {name: f"{text}\n" for name, text in texts.items() if text is not None})
     tree.attributes(path, _class("bDevice", device_class) | {"busnum": f"{bus}\n", "devnum": f"{number}\n"})
-    minor = (bus - 1) * 128 + number - 1
+    minor = (bus - 1) * 128 + number - 1  # as the kernel numbers USB devices
     tree.device(
         path, "usb", "usb", [f"MAJOR=189\nMINOR={minor}\nDEVNAME=bus/usb/{bus:03}/{number:03}\nDEVTYPE=usb_device"]
     )
@@ -84,7 +84,9 @@ def usb_device(
 
 def usb_hub(port: str = "1-1", number: int = 2) -> Recording:
     """A hub that other devices can be connected to."""
-    return usb_device(port, "05e3", "0610", None, None, "USB2.0 Hub", "090001", [("090000", "hub")], number)
+    ids: dict[str, Any] = {"vendor": "05e3", "product": "0610", "serial": None, "manufacturer": None}
+    interfaces = [("090000", "hub")]
+    return usb_device(port, model="USB2.0 Hub", device_class="090001", interfaces=interfaces, number=number, **ids)
 
 
 def usb_root(bus: int = 1) -> Recording:
@@ -147,7 +149,7 @@ def nic(
 
     hardware: the path of its device (None: a software interface). speed, carrier: None if a read fails with EINVAL.
     lower: the interfaces below it. bond: its mode and members. link_speeds: in bit/s (None: unknown). link_kind: the
-    kind that "ip -details link" shows (None: unknown).
+    kind that "ip -details link" shows (None: unknown). number: its index.
     """
     path = f"{hardware}/net/{name}" if hardware else f"/sys/devices/virtual/net/{name}"
     tree = Tree()
@@ -193,14 +195,15 @@ def pci_nic(
 ) -> Recording:
     """A network card with its interface. more: arguments of nic()."""
     return merge(
-        pci_function(address, vendor, device, "020000", driver, physfn=physfn),
+        pci_function(address, vendor, device, device_class="020000", driver=driver, physfn=physfn),
         nic(name, pci_path(address), link_speeds=link_speeds, **more),
     )
 
 
 def usb_nic(name: str = "eth1", port: str = "1-2", **more: Any) -> Recording:
     """A USB network adapter."""
-    adapter = usb_device(port, "0bda", "8153", "001000001", "Realtek", "USB LAN", "000000", [("ffff00", "r8152")])
+    ids: dict[str, Any] = {"vendor": "0bda", "product": "8153", "serial": "001000001", "manufacturer": "Realtek"}
+    adapter = usb_device(port, model="USB LAN", interfaces=[("ffff00", "r8152")], **ids)
     return merge(adapter, nic(name, f"{usb_path(port)}/{port}:1.0", **more))
 
 
@@ -209,7 +212,7 @@ def virtio_nic(name: str = "eth0", address: str = "0000:00:03.0", **more: Any) -
     path, tree = f"{pci_path(address)}/virtio0", Tree()
     tree.attributes(path, {"vendor": "0x1af4\n", "device": "0x0001\n"})
     tree.device(path, "virtio", "virtio_net", [])
-    card = pci_function(address, "1af4", "1041", "020000", "virtio-pci")
+    card = pci_function(address, vendor="1af4", device="1041", device_class="020000", driver="virtio-pci")
     return merge(card, tree.recording(), nic(name, path, **{"speed": "-1", "link_speeds": [], **more}))
 
 
@@ -227,9 +230,10 @@ def disk(
     of_disk: Mapping[str, str] | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> Recording:
-    """A disk. at: the path of its parent device. partitions: their names. They get the next minor numbers.
+    """A disk. at: the path of its parent device. size: in bytes. number: its major and minor number.
 
-    of_device: further attributes of the device (model, vendor, wwid, serial). of_disk: of the disk (hidden, wwid).
+    partitions: their names; they get the next minor numbers. of_device: further attributes of the parent device (model,
+    vendor, wwid, serial). of_disk: further attributes of the disk itself (hidden, wwid).
     """
     path = f"{at}/{name}" if bus == "nvme" else f"{at}/block/{name}"
     tree = Tree()
@@ -261,7 +265,7 @@ def nvme(
     **more: Any,
 ) -> Recording:
     """An NVMe namespace. at: the path of its controller or, with multipath, of its subsystem."""
-    controller = name[: name.index("n", 4)]
+    controller = name[: name.index("n", 4)]  # "nvme0" in "nvme0n1"
     at = at or f"/sys/devices/pci0000:5e/0000:5e:00.0/nvme/{controller}"
     of_disk = {"wwid": wwid} if wwid else {}
     return disk(
@@ -283,7 +287,7 @@ def stacked(
     dm: tuple[str, str] | None = None,
     partitions: Sequence[str] = (),
 ) -> Recording:
-    """A virtual block device, on other devices (dm, md) or on none (loop, zram). dm: its name and uuid."""
+    """A virtual block device, on other devices (dm, md) or on none (loop, zram). dm: name and uuid of a dm device."""
     path, tree = f"/sys/devices/virtual/block/{name}", Tree()
     tree.attributes(path, {"size": f"{size // 512}\n", "removable": "0\n"})
     tree.attributes(f"{path}/queue", {"rotational": "0\n"})
@@ -326,5 +330,6 @@ def routes(*defaults: str) -> Recording:
 
 
 def _class(prefix: str, digits: str) -> dict[str, str]:
+    """The attributes of a USB class: "090001" is the class 09, the subclass 00 and the protocol 01."""
     names = (f"{prefix}Class", f"{prefix}SubClass", f"{prefix}Protocol")
     return {name: f"{digits[2 * n : 2 * n + 2]}\n" for n, name in enumerate(names)}

@@ -12,13 +12,11 @@ UID = "11111111-2222-3333-4444-555555555555"
 
 
 def node(
-    capacity: Mapping[str, str] | None = None,
-    annotated: object = None,
-    condition: str | None = None,
+    capacity: Mapping[str, str] | None = None, annotated: object = None, condition: str | None = None
 ) -> dict[str, Any]:
     """A Node as the API server returns it. All of its capacity is allocatable.
 
-    annotated: the content of capacityd's annotation. A value that is no text is written as JSON.
+    annotated: the content of capacityd's annotation. A value that is no text is written as JSON. condition: its status.
     """
     document: dict[str, Any] = {
         "apiVersion": "v1",
@@ -31,9 +29,8 @@ def node(
         },
     }
     if annotated is not None:
-        document["metadata"]["annotations"][ANNOTATION] = (
-            annotated if isinstance(annotated, str) else json.dumps(annotated)
-        )
+        text = annotated if isinstance(annotated, str) else json.dumps(annotated)
+        document["metadata"]["annotations"][ANNOTATION] = text
     if condition is not None:
         ours = {"type": CONDITION, "status": condition, "reason": "Published", "message": "old"}
         document["status"]["conditions"].insert(0, ours)

@@ -27,9 +27,9 @@ _PART = re.compile(
     r"|^<!-- docs: (?P<directive>[^\n]*?) -->$",
     re.DOTALL | re.MULTILINE,
 )
-_VARIES = (
+_VARIES = (  # texts that differ from run to run, and their placeholders
     (re.compile(r"\d{4}-\d\d-\d\d(T| )\d\d:\d\d:\d\d(Z| UTC)"), "TIME"),
-    (re.compile(r"\b((?:0|[1-9]\d*)[dhms]){1,2}\b( \(x\d+ over \d+[a-z]+\))?"), "AGE"),
+    (re.compile(r"\b((?:0|[1-9]\d*)[dhms]){1,2}\b( \(x\d+ over \d+[a-z]+\))?"), "AGE"),  # "3m5s (x2 over 10m)"
     (re.compile(r"\b\d+(\.\d+)? (s|min|h|seconds?|minutes?|hours?)\b"), "AGE"),
     (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "UID"),
     (re.compile(r"\bprocess \d+"), "process N"),
@@ -37,7 +37,7 @@ _VARIES = (
     (re.compile(r"127\.0\.0\.1:\d+"), "SERVER"),
 )
 _PLACES = ("cluster", "karpenter")
-_COMMAND = re.compile(r"^(?=\$ |```)", re.MULTILINE)
+_COMMAND = re.compile(r"^(?=\$ |```)", re.MULTILINE)  # the place before a command or a fence
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def play(text: str, world: World) -> str:
-    """Runs the page in this world. Returns it with the commands' new output, unless only times and the like differ."""
+    """Runs the page in this world. Returns the page with the new outputs, except those that are the same()."""
 
     def played(match: re.Match[str]) -> str:
         if match["directive"] is not None:
@@ -112,11 +112,11 @@ def same(text: str) -> str:
 
 
 def _same(output: str) -> str:
-    steady = output
-    for pattern, instead in _VARIES:
-        steady = pattern.sub(instead, steady)
-    # The width of a column depends on these values.
-    return output if steady == output else re.sub(" {2,}", " ", steady)
+    replaced = output
+    for pattern, placeholder in _VARIES:
+        replaced = pattern.sub(placeholder, replaced)
+    # The width of a column depends on the replaced values.
+    return output if replaced == output else re.sub(" {2,}", " ", replaced)
 
 
 def manifests(block: Block) -> list[dict[str, Any]]:
@@ -150,7 +150,7 @@ def _with_text(match: re.Match[str], text: str) -> str:
 
 
 def _session(text: str, world: World) -> Iterator[str]:
-    for part in re.findall(r"^\$ .*\n(?:(?!\$ ).*\n)*", text, re.MULTILINE):
+    for part in re.findall(r"^\$ .*\n(?:(?!\$ ).*\n)*", text, re.MULTILINE):  # a command, and the lines of its output
         command, _, shown = part.partition("\n")
         output = world.run(command.removeprefix("$ "), shown)
         yield f"{command}\n{shown if same(output) == same(shown) else output}"

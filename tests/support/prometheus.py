@@ -28,7 +28,7 @@ def check_rules(folder: Path, scrapes: Sequence[Mapping[str, float]], interval: 
 
     scrapes: the value of each series, one mapping for each interval. test: other fields of the test, and rule_files.
     """
-    series = [
+    series = [  # "_" stands for a missing sample
         {"series": name, "values": " ".join("_" if name not in scrape else repr(scrape[name]) for scrape in scrapes)}
         for name in sorted(set().union(*scrapes))
     ]

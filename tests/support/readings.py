@@ -45,7 +45,7 @@ def table(name: str, written: TomlTable, with_defaults: bool = True) -> Table:
 
 
 def resource(detector: str, *tables: TomlTable, excepts: tuple[TomlTable, ...] = (), **more: Any) -> Resource:
-    """A resource that counts the devices that match any of the tables."""
+    """A resource that counts the devices that match any of the tables, and none of excepts. more: its other fields."""
     counted_tables = tuple(table(detector, written) for written in tables or ({},))
     excepted_tables = tuple(table(detector, written, with_defaults=False) for written in excepts)
     return Resource("example.com/thing", detector, counted_tables, excepted_tables, **more)
@@ -87,10 +87,10 @@ def counted(host: Host, detector: str, *tables: TomlTable, **more: Any) -> list[
 
 def values(host: Host, detector: str, key: str) -> dict[str, Value]:
     """The value of a key by device. For a value that can't be read: "unknown: " and the reason."""
-    enumerated, by_device = device_detector(detector), {}
-    for device in enumerated.find(host):
+    loaded, by_device = device_detector(detector), {}
+    for device in loaded.find(host):
         try:
-            by_device[device.name] = value_of(host, enumerated, device, key)
+            by_device[device.name] = value_of(host, loaded, device, key)
         except HostError as e:
             by_device[device.name] = f"unknown: {e}"
     return by_device

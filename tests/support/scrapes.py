@@ -36,8 +36,8 @@ class NodeAt:
     troubles: Mapping[str, ConditionReason] = field(default_factory=dict)
     """The trouble that the plan has found with a resource. Unknown readings need not be listed."""
     observe: bool = False
-    hash: str = "5d0c8e1f"
-    condition: tuple[str, str] = ("Published", "True")
+    hash: str = "5d0c8e1f"  # of the configuration
+    condition: tuple[str, str] = ("Published", "True")  # the reason and the status
 
 
 def config_of(node: NodeAt) -> Config:
@@ -53,15 +53,17 @@ def text_of(node: NodeAt) -> bytes:
         node.last_reconcile,
         readings={name: _reading(value) for name, value in node.readings.items()},
         node=node.name,
-        changes=tuple(
-            Change(Key(name), Action.KEEP, Stored(str(number), str(number)), number, number, "as published")
-            for name, number in node.published.items()
-        ),
+        changes=tuple(_kept(name, number) for name, number in node.published.items()),
         troubles=tuple(Trouble(reason, "why", Key(name)) for name, reason in node.troubles.items()),
         condition=Condition(condition_status, reason, ""),
         succeeded_at=node.last_success,
     )
     return metrics.metrics_text(config_of(node), status)
+
+
+def _kept(name: str, number: int) -> Change:
+    stored = Stored(str(number), str(number))
+    return Change(Key(name), Action.KEEP, stored, desired=number, published=number, reason="as published")
 
 
 def _reading(value: int | str | None) -> Reading:

@@ -1,4 +1,4 @@
-"""A fake HTTP server for responses that a real one cannot be made to send: garbage, halves, resets."""
+"""A fake HTTP server for responses that a real one cannot be made to send: garbage, half a response, a reset."""
 
 from __future__ import annotations
 
@@ -119,7 +119,8 @@ def serve(script: Script) -> Iterator[Server]:
 
 def reset(connection: socket.socket) -> None:
     """Makes the close of a connection send a reset."""
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    linger = struct.pack("ii", 1, 0)  # linger on close, for 0 s
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
 
 
 @contextmanager
@@ -143,7 +144,7 @@ def listening(handle: Callable[[socket.socket], None], daemon_threads: bool = Fa
 @contextmanager
 def serving(listener: socketserver.BaseServer) -> Iterator[None]:
     """Serves in a thread while the with block runs."""
-    thread = threading.Thread(target=listener.serve_forever, args=(0.01,))
+    thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
         yield

@@ -31,12 +31,10 @@ from tests import ROOT
 from tests.support.nodes import node
 
 GOLDEN = Path(__file__).with_name("golden")
-NOW, UPTIME = 1_800_000_000.0, 250_000.0
+NOW, UPTIME = 1_800_000_000.0, 250_000.0  # seconds since the epoch, and since the boot
 MACHINE = "--machine {root}/conf/examples/tour/machine.json"
 SEATS = '\n[resources."example.com/seats"]\nfile = { path = "/nowhere/seats" }\n'
 HDD = '[resources."example.com/hdd-gib"]\ndisk = { type = "hdd" }\nmeasure = "size"\nunit = "GiB"\n'
-
-
 _PUBLISHED = {"example.com/dongle": 4, "example.com/nic-mbps": 10000}
 
 
@@ -46,7 +44,7 @@ def kept(name: str, stored: int, published: int | None, reason: str = "as publis
     return Change(Key(name), Action.KEEP, places, desired=published, published=published, reason=reason)
 
 
-RUNNING = ServiceStatus(pid=812, next_pass=NOW + 3300, overdue_at_uptime=1e12)
+RUNNING = ServiceStatus(pid=812, next_pass=NOW + 3300, overdue_at_uptime=1e12)  # never overdue
 HEALTHY = PassStatus(
     at=NOW - 12,
     reasons=(PassReason.DEVICES,),
@@ -85,7 +83,6 @@ class ServiceFiles:
 
 
 _SEATS_REASON = "/run/licences/seats does not exist"
-_LOWER = Wait(UPTIME + 8, WaitReason.LOWER_AFTER, Key("example.com/dongle"))
 _DENIED = "the webhook quota.example.com allows 2"
 _REFUSED = "not published by capacityd; adopt = true takes it over"
 _LAST_PASS = replace(
@@ -99,17 +96,17 @@ _LAST_PASS = replace(
     },
     expect={"example.com/dongle": 5, "example.com/gpu": 2, "example.com/seats": 12},
     waits=(
-        _LOWER,
+        Wait(UPTIME + 8, WaitReason.LOWER_AFTER, Key("example.com/dongle")),
         Wait(UPTIME + 230, WaitReason.DENIED, Key("example.com/disk")),
         Wait(UPTIME + 48, WaitReason.READ, Key("example.com/seats")),
         Wait(UPTIME + 33, WaitReason.READ),
     ),
     changes=(
-        replace(kept("example.com/disk", 2, 2, _DENIED), action=Action.DENY, desired=3),
-        replace(kept("example.com/dongle", 4, 4, "the reading differs"), action=Action.HOLD),
-        replace(kept("example.com/gpu", 9, None, _REFUSED), action=Action.REFUSE, desired=2),
-        kept("example.com/nic-mbps", 0, 0),
-        kept("example.com/seats", 12, 12, f"stays as it is; unknown: {_SEATS_REASON}"),
+        replace(kept("example.com/disk", stored=2, published=2, reason=_DENIED), action=Action.DENY, desired=3),
+        replace(kept("example.com/dongle", stored=4, published=4, reason="the reading differs"), action=Action.HOLD),
+        replace(kept("example.com/gpu", stored=9, published=None, reason=_REFUSED), action=Action.REFUSE, desired=2),
+        kept("example.com/nic-mbps", stored=0, published=0),
+        kept("example.com/seats", stored=12, published=12, reason=f"stays as it is; unknown: {_SEATS_REASON}"),
     ),
     troubles=(
         Trouble(ConditionReason.OVERWRITTEN, "another writer keeps changing what is published"),
@@ -146,20 +143,15 @@ def shown(
 ) -> tuple[int, str]:
     """Runs a command line. Returns the exit status and the output.
 
-    {root} in the line stands for the project's folder, {folder} for a folder with the files of _mixed().
+    {root} in the line stands for the project's folder, {folder} for a folder with the files of _write_mixed().
     """
     output = Terminal() if terminal else io.StringIO()
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        _mixed(folder)
+        _write_mixed(folder)
         if files:
             stack.enter_context(files.written(folder))
-        variables = {
-            "RUNTIME_DIRECTORY": str(folder),
-            "TERM": "xterm-256color",
-            "NO_COLOR": "",
-            "COLUMNS": "500",
-        }
+        variables = {"RUNTIME_DIRECTORY": str(folder), "TERM": "xterm-256color", "NO_COLOR": "", "COLUMNS": "500"}
         stack.enter_context(mock.patch.dict(os.environ, variables | environment))
         unit = files.unit if files else None
         stack.enter_context(mock.patch("capacityd.cli.commands.status.unit_state", return_value=unit))
@@ -182,13 +174,13 @@ def executed(run: Callable[[list[str]], int], *arguments: str) -> tuple[int, str
     return status, out.getvalue(), err.getvalue()
 
 
-def _mixed(folder: Path) -> None:
+def _write_mixed(folder: Path) -> None:
     """Writes a configuration, and a Node with resources to set, to remove, to refuse and to keep."""
     (folder / "c.toml").write_text((ROOT / "conf/examples/tour/dongles.toml").read_text() + SEATS + HDD)
-    record = {"example.com/dongle": 3, "example.com/nic-mbps": 10000, "example.com/old": 2, "example.com/seats": 12}
-    capacity = {name: str(value) for name, value in record.items()} | {"example.com/scratch-gib": "9"}
+    published = {"example.com/dongle": 3, "example.com/nic-mbps": 10000, "example.com/old": 2, "example.com/seats": 12}
+    capacity = {name: str(value) for name, value in published.items()} | {"example.com/scratch-gib": "9"}
     capacity["example.com/nic-mbps"] = "10k"  # the API server's spelling of 10000
-    (folder / "node.json").write_text(json.dumps(node(capacity, record, "True")))
+    (folder / "node.json").write_text(json.dumps(node(capacity, published, "True")))
 
 
 CASES: dict[str, tuple[str, ServiceFiles | None]] = {

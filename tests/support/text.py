@@ -6,5 +6,5 @@ import re
 
 
 def squeezed(text: str) -> str:
-    """The text in lower case without separators, to find an identifier in any notation."""
+    """The text in lower case without separators and escapes (\\x20), to find an identifier in any notation."""
     return re.sub(r"\\x[0-9A-Fa-f]{2}|[\W_]+", "", text).lower()

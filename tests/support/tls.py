@@ -18,7 +18,7 @@ Behaviour = Callable[[socket], None]
 
 
 def certificate(authority: Authority, name: str, names: str = "IP:127.0.0.1", days: int = 2) -> tuple[Path, Path]:
-    """A server's certificate and key. days: until the certificate expires (negative: it has expired)."""
+    """A server's certificate and key. names: in subjectAltName. days: until it expires (negative: it has expired)."""
     key = authority.key(name)
     request, signed = key.with_suffix(".csr"), key.with_suffix(".crt")
     new = ("req", "-new", "-config", authority.folder / "openssl.cnf", "-subj", "/CN=x", "-key", key)
@@ -84,7 +84,7 @@ class TlsServer:
 
 @contextmanager
 def serve_tls(behave: Behaviour) -> Iterator[TlsServer]:
-    """Runs a server with this behaviour at first."""
+    """Runs a server. It begins with this behaviour, and the test may set another one."""
 
     def handle(connection: socket) -> None:
         server.connections += 1

@@ -20,6 +20,7 @@ from tests import ROOT
 from tests.support.pages import pages, place, play
 
 MACHINE = ROOT / "conf/examples/tour/machine.json"
+# The commands with the options --machine, --node-file and --config.
 _OF_MACHINES = ("devices", "probe", "template", "plan", "apply", "withdraw")
 _OF_NODES = ("plan", "apply", "withdraw")
 _OF_CONFIGURATIONS = ("probe", "template", "plan", "apply", "withdraw", "config")
@@ -78,7 +79,7 @@ class RecordedWorld:
             patch.chdir(self._folder)
             patch.setenv("COLUMNS", "120")
             output = self._output(run_kubectl if is_kubectl else run, [*words[1:], *self._options(words)])
-        return re.sub(r"(?<![\w/])etc/capacityd", "/etc/capacityd", output)
+        return re.sub(r"(?<![\w/])etc/capacityd", "/etc/capacityd", output)  # a relative path becomes absolute
 
     def _options(self, words: list[str]) -> list[str]:
         """The options for the machine, the configuration and the Node of the page."""

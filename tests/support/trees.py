@@ -60,7 +60,7 @@ class Tree:
         self.attributes(path, {"uevent": "\n".join(uevent) + "\n"})
 
     def block(self, name: str, path: str, number: str, devtype: str) -> None:
-        """Adds a block device, with the three links to it."""
+        """Adds a block device, and the links to it. number: its major and minor number. devtype: disk or partition."""
         major, minor = number.split(":")
         uevent = f"MAJOR={major}\nMINOR={minor}\nDEVNAME={name}\nDEVTYPE={devtype}\n"
         self.attributes(path, {"dev": f"{number}\n", "uevent": uevent})
@@ -82,7 +82,7 @@ class Tree:
 def write_tree(recording: Mapping[str, Any], folder: str) -> None:
     """Writes a recording without errors as real files and links in a folder, with udev's database in run/udev/data."""
     if recording.get("errors"):
-        raise ValueError("a file that can't be read, which no ordinary folder can hold")
+        raise ValueError("the recording has a file that can't be read; no ordinary folder can contain one")
     for path in recording.get("folders", ()):
         os.makedirs(folder + path, exist_ok=True)
     for path, text in recording.get("files", {}).items():
@@ -94,13 +94,14 @@ def write_tree(recording: Mapping[str, Any], folder: str) -> None:
     _write(f"{folder}/run/udev/control", "")
     for path, values in recording.get("properties", {}).items():
         entry = "".join(f"E:{name}={value}\n" for name, value in values.items())
+        # I: when udev initialized the device. V: the version of the format.
         _write(f"{folder}/run/udev/data/{_database_id(recording, path)}", f"I:1\n{entry}V:1\n")
 
 
 UNPRIVILEGED = "setpriv --bounding-set=-dac_override,-dac_read_search"
 """The start of a command line that runs as root without the right to ignore file modes."""
 
-_BIND, _DETACH = 4096, 2
+_BIND, _DETACH = 4096, 2  # MS_BIND, MNT_DETACH
 
 
 @contextmanager

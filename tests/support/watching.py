@@ -27,7 +27,7 @@ from capacityd.model import pace
 from capacityd.watcher import connection, main, watcher
 limits = json.loads(sys.argv[2])
 pace.SHORTEST_PAUSE.update(dict.fromkeys(pace.SHORTEST_PAUSE, limits.pop("shortest_pause")))
-for name, seconds in limits.items():
+for name, seconds in limits.items():  # each is a constant of one of these two modules
     setattr(connection if hasattr(connection, name) else watcher, name, seconds)
 sys.exit(main.main([]))
 """

@@ -24,17 +24,17 @@ class ApiServer:
     def __init__(self, server: WatchServer) -> None:
         self.server = server
         self._node = version()
-        self._changing = threading.Lock()
+        self._lock = threading.Lock()
         server.get, server.script = self._respond, self._watch
 
     @property
     def capacity(self) -> dict[str, str]:
-        with self._changing:
+        with self._lock:
             return dict(self._node["status"]["capacity"])
 
     def set_capacity(self, capacity: dict[str, str]) -> None:
         """Another writer replaces the Node's capacity."""
-        with self._changing:
+        with self._lock:
             self._change({**self._node, "status": {**self._node["status"], "capacity": capacity}})
 
     def _change(self, node: dict[str, Any]) -> None:
@@ -45,7 +45,7 @@ class ApiServer:
                 stream.send("MODIFIED", self._node)
 
     def _watch(self, stream: Stream) -> None:
-        with self._changing:
+        with self._lock:
             stream.begin().send("ADDED", self._node)
         stream.wait_ended()
 
@@ -53,7 +53,7 @@ class ApiServer:
         if request.method == "POST":
             is_review = request.path.endswith("selfsubjectreviews")
             return review("system:node:n1") if is_review else answer(201, json.loads(request.body))
-        with self._changing:
+        with self._lock:
             if request.method == "PATCH":
                 try:
                     self._change(apply(self._node, request.headers["content-type"], json.loads(request.body)))

@@ -48,7 +48,8 @@ def copy_sources(folder: Path) -> Path:
 
 def built_packages(top: Path) -> Packages:
     """The packages that build_packages() has built there."""
-    (current,), (older,) = ((top / name).glob("capacityd_*.deb") for name in ("current", "older"))
+    (current,) = (top / "current").glob("capacityd_*.deb")
+    (older,) = (top / "older").glob("capacityd_*.deb")
     (kubectl,) = (top / "current").glob("kubectl-capacityd_*.deb")
     return Packages(top / "sources", top / "current", current, kubectl, older)
 

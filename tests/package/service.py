@@ -1,4 +1,4 @@
-"""The installed service. Its Node is a file, in a folder where the service may write. Nothing else is changed."""
+"""The installed service. A drop-in gives it a Node in a file that it may write. All else is as packaged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.cluster.processes import PATIENCE, wait_until
 from tests.package.console import UNIT
 from tests.package.machine import Machine
 
-SEATS = '[resources."example.com/seats"]\nfile = { path = "/srv/seats" }\n'
+SEATS_CONFIG = '[resources."example.com/seats"]\nfile = { path = "/srv/seats" }\n'
 _DROP_IN = """\
 [Service]
 ExecStartPre=/bin/cp -n /etc/capacityd/node.json /run/capacityd/node.json
@@ -17,7 +17,7 @@ ExecStart=/usr/bin/capacityd run --node-file /run/capacityd/node.json
 """
 
 
-def switch_on(machine: Machine, config: str) -> None:
+def start_service(machine: Machine, config: str) -> None:
     """Configures, enables and starts the service."""
     node = {
         "apiVersion": "v1",
@@ -44,15 +44,15 @@ def published(machine: Machine, name: str) -> str | None:
     return quantity
 
 
-def enable(machine: Machine) -> None:
-    """Configures and enables the service with one resource, and waits until the resource is published."""
+def publish_seats(machine: Machine) -> None:
+    """Starts the service with the resource example.com/seats, and waits until its number (7) is published."""
     machine.write("/srv/seats", "7\n")
-    switch_on(machine, SEATS)
+    start_service(machine, SEATS_CONFIG)
     wait_until(lambda: published(machine, "example.com/seats") == "7", PATIENCE, "it has published")
     machine.wait_for_readings({"example.com/seats": 7})  # the service saves its state after the write
 
 
-def quiet(machine: Machine) -> None:
+def assert_no_warnings(machine: Machine) -> None:
     """Asserts that the journal has no warning, and that no unit has failed."""
     output = machine.journal()
     assert "Traceback" not in output

@@ -133,7 +133,7 @@ def not_published(status: str) -> dict[str, Mapping[str, str]]:
 
 
 UNKNOWN_DONGLES = {DONGLE: "timeout", SEATS: 10}
-FAULTS: Mapping[str, Fault] = {
+FAULTS: Mapping[str, Fault] = {  # Fault(THE NODE WITH THE FAULT, THE ALERTS, …)
     "none": Fault(),
     "configuration": reported(ConditionReason.CONFIGURATION_REJECTED),
     "overwritten": reported(ConditionReason.OVERWRITTEN),
@@ -165,9 +165,9 @@ FAULTS: Mapping[str, Fault] = {
     "stopped": Fault(alerts=not_published("unknown"), condition="unknown"),
     "false, and kube-state-metrics restarts": restarts("false"),
     "no condition, and kube-state-metrics restarts": restarts(None),
-    "lowered": Fault(publishing({DONGLE: 4, SEATS: 9}), {"CapacityLowered": of(SEATS)}, "10", begin=END - 30),
+    "lowered": Fault(publishing({DONGLE: 4, SEATS: 9}), {"CapacityLowered": of(SEATS)}, value="10", begin=END - 30),
     "raised": Fault(publishing({DONGLE: 4, SEATS: 11}), begin=END - 30),
-    "removed": Fault(publishing({DONGLE: 4}), {"CapacityLowered": of(SEATS)}, "10", begin=END - 30),
+    "removed": Fault(publishing({DONGLE: 4}), {"CapacityLowered": of(SEATS)}, value="10", begin=END - 30),
     "lowered long ago": Fault(publishing({DONGLE: 4, SEATS: 9})),
     "removed long ago": Fault(publishing({DONGLE: 4})),
     "clash of names": found("DeviceClass"),
@@ -215,14 +215,14 @@ def check(folder: Path, scrapes: Sequence[Scrape], expected: Sequence[Mapping[st
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-def test_exactly_these_fire(fault: Fault, tmp_path: Path) -> None:
+def test_exactly_the_expected_alerts_fire(fault: Fault, tmp_path: Path) -> None:
     check(tmp_path, fault.scrapes(), expected_alerts(fault))
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_the_labels_of_targets_change_nothing(fault: Fault, tmp_path: Path) -> None:
-    """The targets have the labels of kube-prometheus-stack and of relabelling. A healthy cluster has the same names and
-    addresses. node_exporter is replaced every ten minutes, also when the fault begins."""
+    """The targets have the labels of kube-prometheus-stack and of relabelling. A second, healthy cluster has the same
+    names and addresses. The pod of node_exporter is replaced every ten minutes, also when the fault begins."""
     scrapes = []
     for minute, (faulty, healthy) in enumerate(zip(fault.scrapes(), Fault(end=fault.end).scrapes(), strict=True)):
         pod = {"pod": f"exporter-{minute // 10}", "container": "exporter", "endpoint": "metrics", "service": "e"}

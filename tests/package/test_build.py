@@ -14,7 +14,7 @@ from tests import ROOT
 from tests.package.packages import Packages
 from tests.package.trees import RELEASES, debian
 
-_LINK = re.compile(r"\]\(([^()\s#]+)[^()\s]*\)")
+_LINK = re.compile(r"\]\(([^()\s#]+)[^()\s]*\)")  # finds docs/install.md in "[…](docs/install.md#debian)"
 # The tags that each release's lintian may report. They are no overrides in the package, because the other release's
 # lintian would report an override as unused.
 _ACCEPTED = {
@@ -66,6 +66,7 @@ def test_a_package_contains_what_its_table_lists(packages: Packages, name: str) 
     """A package contains the files of its table in packaging/README.md, all files of its folders, and no others."""
     package = packages.current if name == "capacityd" else packages.kubectl
     section = (ROOT / "packaging/README.md").read_text().partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+    # A row is "| CONTENT | SOURCE | PATH |".
     table = re.findall(r"^\|.*\| (\S.*?)? ?\| (/\S+) \|$", section, re.MULTILINE)
     expected = set[str]()
     for source, installed in table:
@@ -93,14 +94,14 @@ def pattern_of(source: str, installed: str) -> str:
     return "*.py" if is_code else "*"
 
 
-def test_the_code_that_runs_as_root_is_as_large_as_the_page_says() -> None:
+def test_the_code_that_runs_as_root_is_as_large_as_the_page_on_security_says() -> None:
     modules = (ROOT / "agent/capacityd").rglob("*.py")
     lines = sum(len(module.read_text().splitlines()) for module in modules)
     (said,) = re.findall(r"(\S+)\s+lines\s+of\s+Python", (ROOT / "docs/security.md").read_text())
     assert abs(lines - int(said.replace(",", ""))) < 0.05 * lines, f"{lines} lines"
 
 
-def test_the_size_is_that_of_the_page(packages: Packages) -> None:
+def test_the_package_is_as_large_as_the_page_on_installation_says(packages: Packages) -> None:
     assert "capacityd itself takes at most 2 MiB" in (ROOT / "docs/install.md").read_text()
     assert 1 < installed_mib(packages.current) <= 2
 
@@ -116,7 +117,7 @@ def test_links_in_the_package_lead_somewhere(packages: Packages, tmp_path: Path)
     links = [(page, target) for page in top.rglob("*.md") for target in _LINK.findall(page.read_text())]
     kustomization = top / "examples/kubernetes/kustomization.yaml"
     parts = yaml.safe_load(kustomization.read_text().replace("# - ", "- "))["resources"]
-    assert {"../prometheus", "../grafana"} < {*parts}, "the parts that a user can choose, too"
+    assert {"../prometheus", "../grafana"} < {*parts}, "also the parts in comments, which a user can choose"
     for file, target in [*links, *((kustomization, part) for part in parts)]:
         assert target.startswith("https://") or (file.parent / target).exists(), f"{file}: {target}"
 
@@ -151,9 +152,8 @@ def test_a_source_package_is_clean_after_a_build(packages: Packages, tmp_path: P
     subprocess.run(["dpkg-source", "--extract", source, unpacked], check=True, capture_output=True)
     environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/nonexistent", "DEB_BUILD_OPTIONS": "nocheck"}
     before = contents(unpacked)
-    assert before == {
-        re.sub("^packaging/deb/", "debian/", path): data for path, data in contents(packages.sources).items()
-    }
+    sources = contents(packages.sources)
+    assert before == {re.sub("^packaging/deb/", "debian/", path): data for path, data in sources.items()}
     subprocess.run(["debian/rules", "binary"], cwd=unpacked, env=environment, check=True, capture_output=True)
     assert contents(unpacked) != before, "the build has left files"
     subprocess.run(["debian/rules", "clean"], cwd=unpacked, env=environment, check=True, capture_output=True)

@@ -26,7 +26,7 @@ SETTINGS = {
     "cloud_config_modules": ["runcmd"],
     "cloud_final_modules": ["package-update-upgrade-install", "scripts-user"],
 }
-DISTRIBUTION = "Codename: stable\nComponents: main\nArchitectures: amd64\n"
+REPREPRO_CONFIG = "Codename: stable\nComponents: main\nArchitectures: amd64\n"
 SERVED = "/srv/repository"
 
 
@@ -62,7 +62,7 @@ def test_the_example_installs_on_a_stock_image(fresh: Machine, packages: Package
     unsigned = sources["content"].replace(signed_by, "Trusted: yes\n")
     sources["content"] = unsigned.replace("https://packages.example.com/", f"file:{SERVED}/")
     (tmp_path / "conf").mkdir()
-    (tmp_path / "conf/distributions").write_text(DISTRIBUTION)
+    (tmp_path / "conf/distributions").write_text(REPREPRO_CONFIG)
     add: list[str | Path] = ["reprepro", "--basedir", tmp_path, "includedeb", "stable", packages.current]
     subprocess.run(add, capture_output=True, check=True)
     fresh.unpack(tmp_path, SERVED)

@@ -17,13 +17,13 @@ from tests.support.scrapes import DONGLE, GPU, SEATS, NodeAt, PodAt, kube_alloca
 DASHBOARD = json.loads((ROOT / "conf/grafana/capacityd-dashboard.json").read_text())
 VARIABLES = {variable["name"]: variable for variable in DASHBOARD["templating"]["list"]}
 NOW = 12_000.0  # seconds since the epoch
-LESS = {DONGLE: 3, SEATS: 10}
-SHORT = {DONGLE: ConditionReason.BELOW_EXPECTED}
+FEWER = {DONGLE: 3, SEATS: 10}  # than the four dongles that the configuration expects
+SHORTAGE = {DONGLE: ConditionReason.BELOW_EXPECTED}
 AGO = {age: NOW - age for age in (60, 120, 180, 9000)}
-NODES = {
+NODES = {  # NodeAt(TIME OF THE LAST PASS, TIME OF THE LAST SUCCESSFUL PASS, …)
     "node-1": NodeAt(NOW, AGO[60]),
     "node-2": NodeAt(
-        NOW, AGO[120], readings=LESS, published=LESS, troubles=SHORT, condition=("BelowExpected", "False")
+        NOW, AGO[120], readings=FEWER, published=FEWER, troubles=SHORTAGE, condition=("BelowExpected", "False")
     ),
     "node-3": NodeAt(NOW, AGO[180], readings={DONGLE: "timeout", SEATS: 10}, condition=("Unknown", "False")),
     "node-4": NodeAt(
@@ -35,7 +35,7 @@ NODES = {
     ),
     "node-5": NodeAt(NOW, AGO[60], observe=True, published={}, hash="c41b07aa"),
 }
-PODS = (
+PODS = (  # PodAt(NAME, NODE, DONGLES BY CONTAINER, …)
     PodAt("placed", "node-1", {"main": 2}),
     PodAt("with-a-sidecar", "node-2", {"main": 1}, sidecars={"proxy": 1}, init_containers={"migrate": 3}),
     PodAt("done", "node-3", {"main": 4}, phase="Succeeded"),
@@ -43,8 +43,7 @@ PODS = (
     PodAt("seated", "node-1", {"one": 1, "two": 2}, resource=SEATS, phase="Unknown"),
     PodAt("too-many", "node-4", {"main": 5}),  # a user named the node in the pod
 )
-
-EXPECTED: dict[str, Mapping[str, float]] = {
+EXPECTED: dict[str, Mapping[str, float]] = {  # the values by panel and legend
     "Nodes": {"": 5},
     "Condition False": {"": 3},
     "Unknown": {"": 1},
@@ -95,7 +94,7 @@ def test_each_panel_shows_the_right_values(tmp_path: Path) -> None:
     tests = [test for panel in DASHBOARD["panels"] for test in of_panel(panel, cluster="a")]
     for name, number in {"node": 5, "resource": 2, "kube_resource": 2}.items():
         query = filled(VARIABLES[name]["query"]["query"], cluster="a")
-        values = re.fullmatch(r"label_values\((\w+(?:{.*})?), (\w+)\)", query)
+        values = re.fullmatch(r"label_values\((\w+(?:{.*})?), (\w+)\)", query)  # label_values(SERIES, LABEL)
         assert values, name
         tests.append(of_query(f"count(count by ({values[2]}) ({values[1]}))", "", {"": number}))
     check_rules(tmp_path, [{}, samples], f"{NOW:.0f}s", promql_expr_test=tests)
@@ -109,8 +108,8 @@ def of_panel(panel: Mapping[str, Any], **chosen: str) -> list[dict[str, Any]]:
 
 def of_query(expr: str, legend: str, expected: Mapping[str, float]) -> dict[str, Any]:
     """A promtool test of a query. It adds up series with the same legend, so that a duplicate makes it fail."""
-    names = re.sub(r"{{(\w+)}}", r"(?P<\1>\\S+)", legend)
-    matches = {match: value for name, value in expected.items() if (match := re.fullmatch(names, name))}
+    pattern = re.sub(r"{{(\w+)}}", r"(?P<\1>\\S+)", legend)  # "{{node}} free" becomes r"(?P<node>\S+) free"
+    matches = {match: value for name, value in expected.items() if (match := re.fullmatch(pattern, name))}
     assert matches, legend
     samples = [{"labels": series("", **match.groupdict()), "value": value} for match, value in matches.items()]
     by = ", ".join(re.findall(r"{{(\w+)}}", legend))
@@ -125,6 +124,7 @@ def filled(expr: str, **chosen: str) -> str:
 
 
 def test_every_query_can_be_narrowed() -> None:
+    """Each selector of a metric has the filters for the chosen cluster, and for the Node or the resource."""
     for panel in DASHBOARD["panels"]:
         assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
         for target in panel["targets"]:

@@ -7,7 +7,7 @@ import pytest
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.package.machine import machine
 from tests.package.packages import Packages
-from tests.package.service import published, quiet, switch_on
+from tests.package.service import assert_no_warnings, published, start_service
 from tests.package.trees import UBUNTU
 
 METRICS = "/var/lib/prometheus/node-exporter/capacityd.prom"
@@ -36,7 +36,7 @@ def test_the_package_works(release: str, packages: Packages) -> None:
         node.run("mkdir", "-p", "/var/lib/prometheus/node-exporter")
         node.install(packages.older)
         assert (node.active, node.enabled) == ("inactive", "disabled")
-        switch_on(node, CONFIG)
+        start_service(node, CONFIG)
         wait_until(lambda: published(node, "example.com/seats") == "7", PATIENCE, "it has published")
         wait_until(lambda: node.exists(METRICS), PATIENCE, "it has written the metrics")
         assert ',resource="example.com/seats"} 7.0' in node.out("cat", METRICS)
@@ -50,7 +50,7 @@ def test_the_package_works(release: str, packages: Packages) -> None:
         for command in ("devices", "devices --toml", "record -", "config check", "probe --explain"):
             node.run("capacityd", *command.split())
         node.run("capacityd", "probe", "--as-service")
-        quiet(node)
+        assert_no_warnings(node)
         node.run("systemctl", "disable", "--now", "capacityd")
         node.dpkg("--purge", "capacityd")
         assert not node.exists("/usr/share/capacityd")

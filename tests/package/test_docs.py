@@ -13,8 +13,8 @@ from tests.package.packages import Packages
 from tests.support.pages import Block, blocks, pages
 
 DROP_INS = [block for page in pages() for block in blocks(page.read_text()) if block.kind == "ini"]
-OPEN = "#!/bin/sh\nhead -c 0 /dev/ttyUSB0 2>/dev/null && echo 1 || echo 0\n"
-OPENED = '[resources."example.com/opened"]\nexec = { command = ["/usr/local/bin/open"] }\n'
+PROGRAM = "#!/bin/sh\nhead -c 0 /dev/ttyUSB0 2>/dev/null && echo 1 || echo 0\n"
+CONFIG = '[resources."example.com/opened"]\nexec = { command = ["/usr/local/bin/open"] }\n'
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +58,8 @@ def test_systemd_understands_a_drop_in(installed: Machine, block: Block) -> None
 def test_a_device_can_be_opened_with_the_drop_in_only(installed: Machine) -> None:
     page = (ROOT / "docs/files-and-programs.md").read_text()
     (drop_in,) = (block for block in blocks(page) if block.name.endswith("devices.conf"))
-    installed.write("/usr/local/bin/open", OPEN, "755")
-    installed.write("/etc/capacityd/conf.d/60-open.toml", OPENED)
+    installed.write("/usr/local/bin/open", PROGRAM, "755")
+    installed.write("/etc/capacityd/conf.d/60-open.toml", CONFIG)
     assert opened(installed) == "0"
     installed.write(drop_in.name, drop_in.text)
     installed.run("systemctl", "daemon-reload")

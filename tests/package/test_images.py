@@ -13,13 +13,13 @@ from tests import ROOT
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.package.machine import Machine
 from tests.package.packages import Packages
-from tests.package.service import enable, published
+from tests.package.service import publish_seats, published
 from tests.support.pages import blocks
 
 BLOCKS = list(blocks((ROOT / "docs/install.md").read_text()))
 NAMED = {block.name: block.text for block in BLOCKS if block.name}
 CONFIG = (ROOT / "conf/examples/dongle.toml").read_text()
-ENABLED = ("inactive", "enabled")
+AS_IN_AN_IMAGE = ("inactive", "enabled")  # the service starts at the next boot
 
 
 def commands(begin: str) -> str:
@@ -46,7 +46,7 @@ def building(fresh: Machine, packages: Packages) -> Machine:
 def test_the_script_builds_an_image(building: Machine) -> None:
     """The script installs the package, checks the configuration on the recording, and enables the service."""
     in_build(building, commands("apt-get install"))
-    assert (building.active, building.enabled) == ENABLED
+    assert (building.active, building.enabled) == AS_IN_AN_IMAGE
     in_build(building, commands("capacityd config check --config"))
     building.run("systemctl", "preset-all")
     assert building.enabled == "disabled", "the package itself does not enable the service"
@@ -82,7 +82,7 @@ def test_the_packer_template_builds_an_image(building: Machine, packages: Packag
         # This machine has no network for updating the package lists, and no user but root.
         if "apt-get update" not in line:
             building.run("sh", "-e", text=line.removeprefix("sudo "), deadline=300)
-    assert (building.active, building.enabled) == ENABLED
+    assert (building.active, building.enabled) == AS_IN_AN_IMAGE
 
 
 def test_the_cluster_api_template_starts_a_node(fresh: Machine, packages: Packages) -> None:
@@ -97,10 +97,10 @@ def test_the_cluster_api_template_starts_a_node(fresh: Machine, packages: Packag
     assert (fresh.active, fresh.enabled) == ("active", "enabled")
 
 
-def test_a_snapshot_of_a_machine_that_has_run(fresh: Machine, packages: Packages) -> None:
-    """On the clone's Node, the key belongs to another writer."""
+def test_a_clone_of_a_machine_that_has_run_remembers_no_key(fresh: Machine, packages: Packages) -> None:
+    """On the clone's Node, the same key belongs to another writer. The clone leaves it alone."""
     fresh.install(packages.current)
-    enable(fresh)
+    publish_seats(fresh)
     wait_until(lambda: published(fresh, "example.com/seats") == "7", PATIENCE, "it has published")
     fresh.run("sh", "-e", text=commands("systemctl stop capacityd"))
     assert fresh.enabled == "enabled"

@@ -14,7 +14,7 @@ from tests.package.api_server import api_server
 from tests.package.console import UNIT
 from tests.package.machine import Machine, tap
 from tests.package.packages import Packages
-from tests.package.service import SEATS, enable, published, quiet, switch_on
+from tests.package.service import SEATS_CONFIG, assert_no_warnings, publish_seats, published, start_service
 from tests.support.pages import blocks
 
 
@@ -23,13 +23,14 @@ def test_a_life_from_installation_to_purge(fresh: Machine, packages: Packages) -
     """The machine has a real NIC, and a real udevd that sends events."""
     seats, nics = "example.com/seats", "example.com/nics"
     config = (
-        f'{SEATS}[resources."{nics}"]\nnic = {{ kind = "virtual", name = "tap*" }}\n[service]\nlower_after = "1s"\n'
+        f'{SEATS_CONFIG}[resources."{nics}"]\nnic = {{ kind = "virtual", name = "tap*" }}\n'
+        '[service]\nlower_after = "1s"\n'
     )
     fresh.install(packages.older)
     assert (fresh.active, fresh.enabled) == ("inactive", "disabled")
     assert fresh.out("find", "/usr/share/capacityd", "-name", "*.pyc").count("\n") > 100, "the modules are compiled"
     fresh.write("/srv/seats", "7\n")
-    switch_on(fresh, config)
+    start_service(fresh, config)
     wait_until(lambda: published(fresh, seats) == "7", PATIENCE, "it has published")
     (entry,) = wait_until(
         lambda: logged(fresh, f"MESSAGE_ID={EntryKind.CHANGED.value}", f"RESOURCE={seats}"), PATIENCE, "it is logged"
@@ -40,7 +41,7 @@ def test_a_life_from_installation_to_purge(fresh: Machine, packages: Packages) -
     wait_until(lambda: published(fresh, nics) in ("0", None), PATIENCE, "the NIC is gone")
 
     file = "/etc/capacityd/conf.d/60-test.toml"
-    fresh.write(file, config.replace("path =", "pth ="))
+    fresh.write(file, config.replace("path =", "pth ="))  # a misspelled key
     fresh.run("systemctl", "reload", UNIT, status=1)
     wait_until(lambda: logged(fresh, f"CONFIG_FILE={file}"), PATIENCE, "the error is logged")
     wait_until(lambda: "60-test.toml" in fresh.run("capacityd", "status", status=None).stdout, PATIENCE, "it says so")
@@ -88,7 +89,7 @@ def test_a_node_needs_no_more_than_it_depends_on(fresh: Machine, packages: Packa
     fresh.dpkg("--purge", "python3-prometheus-client")
     fresh.install(packages.current)
     fresh.run("capacityd", "config", "check")
-    enable(fresh)
+    publish_seats(fresh)
     assert fresh.out("capacityd", "probe", "--explain").startswith("example.com/seats: 7")
     assert "example.com/seats" in fresh.out("capacityd", "status")
     for command in ("config show", "devices", "devices --toml", "record -"):
@@ -99,7 +100,7 @@ def test_a_node_needs_no_more_than_it_depends_on(fresh: Machine, packages: Packa
     # network-online.target waits for all interfaces, for two minutes if one has no cable.
     assert fresh.run("systemctl", "is-active", "network-online.target", status=3).stdout == "inactive\n"
     assert fresh.run("systemd-analyze", "verify", "--man=no", UNIT).stderr == ""
-    quiet(fresh)
+    assert_no_warnings(fresh)
 
 
 def test_a_missing_module_is_named_until_it_is_back(fresh: Machine, packages: Packages) -> None:
@@ -119,7 +120,7 @@ def test_an_upgrade_leaves_a_stopped_service_stopped(fresh: Machine, packages: P
     for package in (packages.current, packages.older):
         fresh.install(package)
         assert (fresh.active, fresh.enabled) == ("inactive", "disabled")
-    enable(fresh)
+    publish_seats(fresh)
     fresh.run("systemctl", "stop", UNIT)
     journal = fresh.journal()
     for package in (packages.current, packages.current, packages.older):
@@ -130,18 +131,18 @@ def test_an_upgrade_leaves_a_stopped_service_stopped(fresh: Machine, packages: P
     fresh.install(packages.current)
     assert (fresh.active, fresh.enabled) == ("inactive", "disabled")
     assert fresh.journal() == journal, "the service has not run in between"
-    quiet(fresh)
+    assert_no_warnings(fresh)
 
 
 def test_an_upgrade_restarts_a_running_service(fresh: Machine, packages: Packages) -> None:
-    """The command on the page asks nothing about an edited configuration. An upgrade can repair a broken service."""
+    """The command in docs/operations.md asks nothing about an edited configuration. It can repair a broken service."""
     page = blocks((ROOT / "docs/operations.md").read_text())
     upgrade = next(block.text for block in page if block.text.startswith("apt install"))
     downgrade = upgrade.replace("apt install", "apt install --yes --allow-downgrades")
     edited = '[resources."example.com/spare"]\nstatic = { quantity = 2 }\n'
     fresh.install(packages.older)
     fresh.write("/etc/capacityd/capacityd.toml", edited)
-    enable(fresh)
+    publish_seats(fresh)
     for package, command in ((packages.current, upgrade), (packages.older, downgrade)):
         before, folder = fresh.main_pid, f"/build/{package.parent.name}"
         fresh.run("mkdir", "-p", folder)
@@ -153,7 +154,7 @@ def test_an_upgrade_restarts_a_running_service(fresh: Machine, packages: Package
         assert fresh.main_pid != before
     assert fresh.out("cat", "/etc/capacityd/capacityd.toml") == edited.strip()
     wait_until(lambda: published(fresh, "example.com/seats") == "7", PATIENCE, "it has published")
-    quiet(fresh)
+    assert_no_warnings(fresh)
 
     fresh.run("systemctl", "disable", UNIT)
     fresh.run("rm", "/usr/share/capacityd/capacityd/service/main.py")
@@ -166,16 +167,16 @@ def test_an_upgrade_restarts_a_running_service(fresh: Machine, packages: Package
 
 def test_a_removal_says_what_stays_on_the_node(fresh: Machine, packages: Packages) -> None:
     """A removal leaves the Node as it is. After a new installation, `withdraw` works from the Node's annotation."""
-    says = "keeps 1 resource and the condition CapacityPublished; to remove them: install capacityd again and run"
+    kept = "keeps 1 resource and the condition CapacityPublished; to remove them: install capacityd again and run"
     seats = "example.com/seats"
     with api_server(fresh) as server:
         before = server.capacity
         fresh.install(packages.current)
         fresh.write("/srv/seats", "7\n")
-        fresh.write("/etc/capacityd/conf.d/60-test.toml", SEATS)
+        fresh.write("/etc/capacityd/conf.d/60-test.toml", SEATS_CONFIG)
         fresh.run("systemctl", "enable", "--now", UNIT)
         wait_until(lambda: server.capacity.get(seats) == "7", PATIENCE, "it has published")
-        assert printed(fresh.dpkg("--remove", "capacityd")) == [f"capacityd: Node n1 {says} `capacityd withdraw`"]
+        assert printed(fresh.dpkg("--remove", "capacityd")) == [f"capacityd: Node n1 {kept} `capacityd withdraw`"]
         assert fresh.active == "inactive"
         assert not fresh.exists("/run/capacityd")
         assert not fresh.exists("/usr/share/capacityd"), "no bytecode is left"
@@ -183,7 +184,7 @@ def test_a_removal_says_what_stays_on_the_node(fresh: Machine, packages: Package
         assert (fresh.active, fresh.enabled) == ("inactive", "enabled"), "it starts at the next boot"
         fresh.run("systemctl", "start", UNIT)
         fresh.wait_for_readings({seats: 7})
-        quiet(fresh)
+        assert_no_warnings(fresh)
 
         (line,) = printed(fresh.dpkg("--purge", "capacityd"))
         assert line.startswith("capacityd: Node n1 keeps 1 resource ")
@@ -195,7 +196,7 @@ def test_a_removal_says_what_stays_on_the_node(fresh: Machine, packages: Package
 
 
 def printed(output: str) -> list[str]:
-    """The lines of dpkg's output that the package has printed."""
+    """The lines of dpkg's output that the package's own scripts have printed."""
     return [line for line in output.splitlines() if not line.startswith(("(Reading", "Removing", "Purging", "dpkg: "))]
 
 
@@ -210,7 +211,7 @@ def test_a_purge_leaves_the_administrators_files(fresh: Machine, packages: Packa
     """A purge removes all files of the package and the service."""
     before = everything(fresh)
     fresh.install(packages.current)
-    fresh.write("/etc/capacityd/conf.d/60-seats.toml", SEATS)
+    fresh.write("/etc/capacityd/conf.d/60-seats.toml", SEATS_CONFIG)
     fresh.write("/etc/capacityd/kubeconfig", "a credential\n", "600")
     fresh.run("systemctl", "enable", "--now", UNIT)
     assert fresh.active == "active"

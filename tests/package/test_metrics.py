@@ -9,7 +9,7 @@ from tests.cluster.processes import PATIENCE, wait_until
 from tests.package.console import UNIT
 from tests.package.machine import Machine
 from tests.package.packages import Packages
-from tests.package.service import drop_in, switch_on
+from tests.package.service import drop_in, start_service
 
 FOLDER = "/var/lib/prometheus/node-exporter"
 SEATS = "example.com/seats"
@@ -36,7 +36,7 @@ def test_metrics_are_written_moved_and_removed(fresh: Machine, packages: Package
     fresh.install(packages.current)
     fresh.write("/srv/seats", "7\n")
     path = f"{FOLDER}/capacityd.prom"
-    switch_on(fresh, config(path))
+    start_service(fresh, config(path))
     wait_until(lambda: read(fresh, path) == ["7.0"], PATIENCE, "the first pass is in it")
     fresh.write("/srv/seats", "9\n")
     wait_until(lambda: read(fresh, path) == ["9.0"], PATIENCE, "the next one too")

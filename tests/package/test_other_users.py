@@ -42,7 +42,7 @@ COMMANDS = (
     "run",
 )
 FILES = "/run/capacityd/* /var/lib/prometheus/node-exporter/* /etc/capacityd/conf.d/*"
-# Prints what has succeeded.
+# Each line tries to change something of the service, and prints what has succeeded.
 ATTACK = f"""\
 for folder in /run/capacityd /etc/capacityd /etc/capacityd/conf.d; do touch $folder/x && echo $folder; done
 for file in {FILES}; do
@@ -62,7 +62,7 @@ true
 
 @pytest.fixture
 def serving(fresh: Machine, packages: Packages) -> Machine:
-    """A machine whose service has read a file, a program's output and a kubeconfig with a secret, all unusable."""
+    """A machine whose service has read a file, a program's output and a kubeconfig: all invalid, each with a secret."""
     fresh.install(packages.current)
     fresh.run("mkdir", "-p", "/var/lib/prometheus/node-exporter")
     fresh.write("/usr/local/bin/count", PROGRAM, "700")
@@ -80,8 +80,8 @@ def test_another_user_reads_no_secret_and_writes_nothing(serving: Machine) -> No
     shown += [
         serving.run(*AS_USER, f"cat {FILES}", status=None),
         serving.run(*AS_USER, f"systemctl status {UNIT}", status=None),
+        serving.run(*AS_USER, f"journalctl --unit={UNIT}", status=None),
     ]
-    shown.append(serving.run(*AS_USER, f"journalctl --unit={UNIT}", status=None))
     assert "example.com/program" in shown[0].stdout
     assert [result.args for result in shown if SECRET in result.stdout + result.stderr] == []
     assert SECRET not in serving.journal()

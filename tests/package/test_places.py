@@ -7,7 +7,7 @@ import re
 from tests import ROOT
 from tests.package.machine import Machine
 from tests.package.packages import Packages
-from tests.package.service import enable
+from tests.package.service import publish_seats
 from tests.support.pages import blocks
 
 # The same settings as in Ubuntu's minimal and Debian's slim images.
@@ -41,11 +41,11 @@ def test_an_installation_into_an_image_does_not_change_the_machine_that_builds_i
 ) -> None:
     """The machine installs the package into an image, and removes it there."""
     fresh.install(packages.current)
-    enable(fresh)
+    publish_seats(fresh)
     fresh.write("/var/lib/prometheus/node-exporter/capacityd.prom", "# HELP capacityd_resource_published x\n")
     ours = ("/usr/share/capacityd", "/var/lib/prometheus", "/etc/systemd/system")
-    listed = ("find", *ours, "-printf", "%p %C@ %i\n")
-    before, pid = {*fresh.out(*listed).splitlines()}, fresh.main_pid
+    list_files = ("find", *ours, "-printf", "%p %C@ %i\n")  # path, time of the last change, inode
+    before, pid = {*fresh.out(*list_files).splitlines()}, fresh.main_pid
     make_image = (
         "mkdir -p /image/var/lib/dpkg/info /image/var/lib/dpkg/updates /image/var/lib/dpkg/triggers; "
         ": >/image/var/lib/dpkg/status; : >/image/var/lib/dpkg/available"
@@ -61,5 +61,5 @@ def test_an_installation_into_an_image_does_not_change_the_machine_that_builds_i
     fresh.dpkg(*image, "--purge", "capacityd")
     assert fresh.out("sh", "-c", "find /image -name '*capacityd*' -not -path '/image/var/lib/dpkg/*'") == ""
     assert fresh.main_pid == pid
-    assert {*fresh.out(*listed).splitlines()} == before
+    assert {*fresh.out(*list_files).splitlines()} == before
     assert fresh.exists("/run/capacityd/state.json")

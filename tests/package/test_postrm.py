@@ -67,7 +67,7 @@ def test_a_link_stays(image: Path) -> None:
 def test_no_link_out_of_the_image_is_followed(image: Path, tmp_path: Path) -> None:
     """On the image's own machine, the link leads to a folder of that machine. Here it leads to the build host's."""
     folder = (image / USUAL).parent
-    folder.rename(tmp_path / "image-of-the-host")
-    folder.symlink_to(tmp_path / "image-of-the-host")
+    folder.rename(tmp_path / "folder-of-the-host")
+    folder.symlink_to(tmp_path / "folder-of-the-host")
     run(image, "purge")
-    assert (tmp_path / "image-of-the-host/capacityd.prom").exists()
+    assert (tmp_path / "folder-of-the-host/capacityd.prom").exists()

@@ -16,7 +16,7 @@ import pytest
 from tests import ROOT
 from tests.package.machine import Machine, machine
 from tests.package.packages import copy_sources
-from tests.package.service import enable, quiet
+from tests.package.service import assert_no_warnings, publish_seats
 
 _SERVED = "/srv/apt"
 _SOURCE = f"""\
@@ -36,9 +36,8 @@ class Project:
     keys: Path
 
     def run(self, *command: str, status: int = 0) -> str:
-        identity = {
-            f"GIT_{who}_{what}": "a@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
-        }
+        names = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL")
+        identity = dict.fromkeys(names, "a@example.com")
         environment = {**os.environ, **identity, "GNUPGHOME": str(self.keys), "DEB_BUILD_OPTIONS": "nocheck"}
         done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=900)
         assert done.returncode == status, (done.stdout + done.stderr)[-3000:]
@@ -46,13 +45,13 @@ class Project:
 
     def set_version(self, version: str) -> None:
         """Sets the version, commits and tags, as CONTRIBUTING.md says."""
-        for name, pattern, new in (
+        for name, pattern, replacement in (
             ("agent/capacityd/__init__.py", r'^(__version__ = ").*"', rf'\g<1>{version}"'),
             ("packaging/deb/changelog", r"^(capacityd )\(.*?\)", rf"\1({version}-1)"),
             ("CHANGELOG.md", r"^## \d.*$", f"## {version} 2026-11-23"),
         ):
             path = self.folder / name
-            path.write_text(re.sub(pattern, new, path.read_text(), count=1, flags=re.MULTILINE))
+            path.write_text(re.sub(pattern, replacement, path.read_text(), count=1, flags=re.MULTILINE))
         of_kubectl = self.folder / "kubectl/pyproject.toml"
         of_kubectl.write_text(re.sub(r'(version = "|capacityd==)[\d.]+', rf"\g<1>{version}", of_kubectl.read_text()))
         self.run("git", "commit", "--quiet", "--all", "--message", f"Release {version}", "--allow-empty")
@@ -63,7 +62,7 @@ class Project:
         if key is None:
             _, _, fields = self.run("gpg", "--list-keys", "--with-colons").partition("\nfpr:")
             key = fields.split(":")[8]  # the fingerprint
-        tools = "--old-file=.venv-packaging/ready"
+        tools = "--old-file=.venv-packaging/ready"  # make does not install the tools again
         return self.run("make", "--silent", tools, "release", f"VERSION={version}", f"KEY={key}", status=status)
 
 
@@ -110,13 +109,13 @@ def test_nodes_install_a_release_and_upgrade_to_the_next() -> None:
         assert (released / "release-notes.md").read_text().startswith("The first version.")
         install(node, released)
         assert node.out("capacityd", "--version") == "capacityd 0.1.0"
-        enable(node)
+        publish_seats(node)
         before = node.main_pid
         install(node, clone.folder / "dist/0.1.1")
         assert node.out("capacityd", "--version") == "capacityd 0.1.1"
         assert (node.active, node.enabled) == ("active", "enabled")
         assert node.main_pid != before
-        quiet(node)
+        assert_no_warnings(node)
 
 
 def test_there_is_no_release_without_its_tag_or_with_two_versions() -> None:

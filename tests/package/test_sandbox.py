@@ -17,7 +17,7 @@ from tests.cluster.processes import PATIENCE, wait_until
 from tests.package.console import UNIT
 from tests.package.machine import Machine, machine, tap
 from tests.package.packages import Packages
-from tests.package.service import drop_in, published, switch_on
+from tests.package.service import drop_in, published, start_service
 from tests.support.readings import device_detectors
 from tests.support.trees import write_tree
 
@@ -79,7 +79,7 @@ unit = "GiB"
 [resources."example.com/pci"]
 pci = {}
 """
-SYS = ("block", "bus", "class", "dev", "devices")
+SYS_FOLDERS = ("block", "bus", "class", "dev", "devices")
 COUNT = "#!/bin/sh\necho 5\n"
 
 # Each command must fail in the sandbox, and does no harm if it succeeds.
@@ -118,7 +118,7 @@ def served(request: pytest.FixtureRequest, packages: Packages) -> Iterator[Machi
         running.write("/srv/seats", "7\n")
         running.write("/root/.secret", "x")
         running.write("/usr/local/bin/count", COUNT, "755")
-        switch_on(running, CONFIG)
+        start_service(running, CONFIG)
         yield running
         assert "Traceback" not in running.journal()
 
@@ -177,7 +177,7 @@ def test_every_detector_reads_a_recorded_machine(served: Machine, tmp_path: Path
     write_tree({**recording, "errors": {}}, str(tmp_path))
     served.unpack(tmp_path, "/srv/machine")
     served.write("/srv/recorded.toml", RECORDED)
-    binds = "".join(f"BindReadOnlyPaths=/srv/machine/sys/{name}:/sys/{name}\n" for name in SYS)
+    binds = "".join(f"BindReadOnlyPaths=/srv/machine/sys/{name}:/sys/{name}\n" for name in SYS_FOLDERS)
     with changed(served, f"[Service]\n{binds}"):
         assert as_service(served, "--config=/srv/recorded.toml") == {
             "example.com/dongle": 4,
@@ -189,11 +189,11 @@ def test_every_detector_reads_a_recorded_machine(served: Machine, tmp_path: Path
 
 def test_the_sandbox_denies_each_command(served: Machine) -> None:
     """The service starts one program, which tries all these commands."""
-    tries = "".join(
+    attempts = "".join(  # prints the number of each command that succeeds
         f"if ({script}) >/dev/null 2>&1; then echo {number} >>/run/capacityd/done; fi\n"
         for number, script in enumerate(DENIED.values())
     )
-    served.write("/usr/local/bin/count", f"#!/bin/sh\n: >/run/capacityd/done\n{tries}echo 6\n", "755")
+    served.write("/usr/local/bin/count", f"#!/bin/sh\n: >/run/capacityd/done\n{attempts}echo 6\n", "755")
     served.run("systemctl", "reload", UNIT)
     served.wait_for_readings({"example.com/programs": 6})
     done = served.out("cat", "/run/capacityd/done").split()
@@ -279,9 +279,9 @@ def test_a_host_name_that_comes_later_is_seen(served: Machine) -> None:
 
 
 def test_a_configuration_that_the_sandbox_hides_is_read(served: Machine) -> None:
-    place = "/root/odd name:1.toml"
-    served.write(place, '[resources."example.com/seats"]\nstatic = { quantity = 3 }\n')
-    output = served.run("capacityd", "probe", "--as-service", "--explain", f"--config={place}").stdout
+    path = "/root/odd name:1.toml"
+    served.write(path, '[resources."example.com/seats"]\nstatic = { quantity = 3 }\n')
+    output = served.run("capacityd", "probe", "--as-service", "--explain", f"--config={path}").stdout
     assert output.startswith("example.com/seats: 3\n")
 
 
@@ -300,7 +300,7 @@ def test_the_service_receives_events_of_udev(served: Machine) -> None:
 
 
 def settled(machine: Machine) -> float:
-    """Changes a file, and waits for the pass that reads it. Then no event is left. Returns the time of the pass."""
+    """Waits until no event is left: changes a file, and waits for the pass that reads it. Returns the pass's time."""
     machine.run("udevadm", "settle")
     seats = int(machine.out("cat", "/srv/seats")) + 1
     machine.write("/srv/seats", f"{seats}\n")

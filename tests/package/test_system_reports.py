@@ -6,15 +6,16 @@ from tests.cluster.processes import PATIENCE, wait_until
 from tests.package.console import UNIT
 from tests.package.machine import Machine
 from tests.package.packages import Packages
-from tests.package.service import enable, published, quiet
+from tests.package.service import assert_no_warnings, publish_seats, published
 
-FOLDERS = (
+CHANGES_OF_FOLDERS = (
     "rm -rf /home; ln -s /mnt/none /home",
     "rm -rf /home; mkdir -p /srv/home; ln -s /srv/home /home",
     "rm -rf /home",
     "mv /root /srv/root; ln -s /srv/root /root",
     "umount /tmp; rmdir /tmp; ln -s /var/tmp /tmp",
 )
+# Counts the processes of the user nobody.
 COUNT = """\
 #!/usr/bin/python3
 import os
@@ -25,14 +26,14 @@ print(sum(os.stat(f"/proc/{pid}").st_uid == 65534 for pid in os.listdir("/proc")
 def test_a_strange_system(fresh: Machine, packages: Packages) -> None:
     """Folders are links, the first boot applies presets, the service restarts often, other users have processes."""
     fresh.install(packages.current)
-    enable(fresh)
-    for change in FOLDERS:
+    publish_seats(fresh)
+    for change in CHANGES_OF_FOLDERS:
         fresh.run("sh", "-ec", change)
         fresh.run("systemctl", "restart", UNIT)
-    fresh.run("systemctl", "reset-failed", "tmp.mount", status=None)  # Debian 12 tries to mount it on the link
+    fresh.run("systemctl", "reset-failed", "tmp.mount", status=None)  # on Debian 12, it fails: /tmp is a link
     fresh.run("systemctl", "preset-all", "--preset-mode=enable-only")  # as PID 1 does without /etc/machine-id
     assert fresh.enabled == "enabled"
-    quiet(fresh)
+    assert_no_warnings(fresh)
     for _ in range(7):  # faster than needrestart, because systemd counts the starts of ten seconds
         fresh.run("systemctl", "start", "--no-block", UNIT)
         fresh.run("systemctl", "stop", UNIT)
@@ -51,9 +52,9 @@ def test_metrics_in_a_folder_behind_a_link(fresh: Machine, packages: Packages) -
     fresh.install(packages.current)
     file = "/var/lib/prometheus/node-exporter/capacityd.prom"
     fresh.write("/etc/capacityd/conf.d/70-metrics.toml", f'[service]\ntextfile = "{file}"\n')
-    enable(fresh)
+    publish_seats(fresh)
     wait_until(lambda: fresh.exists("/srv/prometheus/node-exporter/capacityd.prom"), PATIENCE, "the file is written")
-    quiet(fresh)
+    assert_no_warnings(fresh)
 
     # The sandbox has the folder that there was when the service started.
     fresh.run("sh", "-ec", "rm -r /srv/prometheus/node-exporter; mkdir /srv/prometheus/node-exporter")
@@ -81,7 +82,7 @@ def test_a_strict_umask_and_a_masked_unit(fresh: Machine, packages: Packages) ->
     """A hardened system has the umask 077. An administrator masks a unit that must not run."""
     older, current = map(fresh.put, (packages.older, packages.current))
     fresh.run("sh", "-ec", 'umask 077; dpkg --install "$0"', older)
-    enable(fresh)
+    publish_seats(fresh)
     checked = fresh.out("runuser", "-u", "nobody", "--", "capacityd", "config", "check")
     assert checked.startswith("no errors: 1 resource")
     before = fresh.main_pid
@@ -96,7 +97,7 @@ def test_a_strict_umask_and_a_masked_unit(fresh: Machine, packages: Packages) ->
 def test_a_journal_that_stops(fresh: Machine, packages: Packages) -> None:
     """The service continues, and logs again when the journal runs again."""
     fresh.install(packages.current)
-    enable(fresh)
+    publish_seats(fresh)
     before = fresh.main_pid
     units = ("systemd-journald.socket", "systemd-journald-dev-log.socket", "systemd-journald.service")
     fresh.run("systemctl", "stop", *units)

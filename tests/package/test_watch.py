@@ -11,9 +11,9 @@ from tests.package.api_server import ApiServer, api_server
 from tests.package.console import UNIT
 from tests.package.machine import Machine, machine
 from tests.package.packages import Packages
-from tests.package.service import SEATS
+from tests.package.service import SEATS_CONFIG
 
-SEATS_NAME = "example.com/seats"
+SEATS = "example.com/seats"
 
 
 @pytest.fixture(scope="module")
@@ -22,9 +22,9 @@ def watched(packages: Packages) -> Iterator[tuple[Machine, ApiServer]]:
     with machine("13") as running, api_server(running) as server:
         running.install(packages.current)
         running.write("/srv/seats", "7\n")
-        running.write("/etc/capacityd/conf.d/60-test.toml", SEATS)
+        running.write("/etc/capacityd/conf.d/60-test.toml", SEATS_CONFIG)
         running.run("systemctl", "enable", "--now", UNIT)
-        wait_until(lambda: server.capacity.get(SEATS_NAME) == "7", PATIENCE, "it has published")
+        wait_until(lambda: server.capacity.get(SEATS) == "7", PATIENCE, "it has published")
         wait_watched(running)
         yield running, server
         assert "Traceback" not in running.journal()
@@ -63,7 +63,7 @@ def test_the_watcher_runs_in_the_sandbox(watched: tuple[Machine, ApiServer]) -> 
 def test_a_change_of_the_node_is_noticed(watched: tuple[Machine, ApiServer]) -> None:
     machine, server = watched
     server.set_capacity({"cpu": "4"})
-    wait_until(lambda: server.capacity.get(SEATS_NAME) == "7", PATIENCE, "it is published again")
+    wait_until(lambda: server.capacity.get(SEATS) == "7", PATIENCE, "it is published again")
     output = machine.out("capacityd", "status")
     assert "Node watched for " in output
     assert "not watched" not in output
@@ -81,6 +81,6 @@ def test_no_process_outlives_a_restart_or_a_stop(watched: tuple[Machine, ApiServ
     assert machine.shown("Result") == "success", "no process needs a SIGKILL"
     running = machine.out("ls", "/proc").split()
     assert not {*before, *after} & {*running}
-    assert server.capacity[SEATS_NAME], "the Node stays as it is"
+    assert server.capacity[SEATS], "the Node stays as it is"
     machine.run("systemctl", "start", UNIT)
     wait_watched(machine)

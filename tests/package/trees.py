@@ -49,7 +49,8 @@ def tree(release: str) -> Path:
     """The folder of a release, without a kernel. Makes the folder if it is missing. Do not write to it."""
     if release in UBUNTU:
         options = ["--components=main,universe", f"--keyring={_ubuntu_keys()}"]
-        return debian(f"ubuntu-{release}", UBUNTU[release], PACKAGES[release], HOOK, options, _UBUNTU)
+        suite = UBUNTU[release]
+        return debian(f"ubuntu-{release}", suite, PACKAGES[release], HOOK, options=options, mirror=_UBUNTU)
     return debian(f"debian-{release}", RELEASES[release], PACKAGES[release], HOOK)
 
 

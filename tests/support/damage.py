@@ -32,7 +32,7 @@ def replaced(document: Any, path: JsonPath, value: object) -> Any:
 
 def _paths(value: Any, path: JsonPath = ()) -> Iterator[JsonPath]:
     """The paths of all values below this value."""
-    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    children = value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ())
     for key, child in children:
         yield (*path, key)
         yield from _paths(child, (*path, key))

@@ -85,7 +85,7 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def play(text: str, world: World) -> str:
-    """Runs the page in this world. Returns the page with the new outputs, except those that are the same()."""
+    """Runs the page in this world. Returns the page with the new outputs. An output that is the same() stays."""
 
     def played(match: re.Match[str]) -> str:
         if match["directive"] is not None:

@@ -32,7 +32,7 @@ from tests.support.nodes import node
 
 GOLDEN = Path(__file__).with_name("golden")
 NOW, UPTIME = 1_800_000_000.0, 250_000.0  # seconds since the epoch, and since the boot
-MACHINE = "--machine {root}/conf/examples/tour/machine.json"
+MACHINE = "--machine {root}/conf/examples/tour/machine.json"  # shown() fills in {root}
 SEATS = '\n[resources."example.com/seats"]\nfile = { path = "/nowhere/seats" }\n'
 HDD = '[resources."example.com/hdd-gib"]\ndisk = { type = "hdd" }\nmeasure = "size"\nunit = "GiB"\n'
 _PUBLISHED = {"example.com/dongle": 4, "example.com/nic-mbps": 10000}

@@ -32,7 +32,7 @@ for name, seconds in limits.items():  # each is a constant of one of these two m
 sys.exit(main.main([]))
 """
 BRIEF: dict[str, Any] = {"_TIMEOUT": 0.5}
-"""A short limit in seconds, for a server that is silent on purpose."""
+"""A shorter limit of the watcher in seconds, for a server that is silent on purpose."""
 
 
 class Watching:

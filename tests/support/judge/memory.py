@@ -163,7 +163,7 @@ class Memory:
     def begin(self, trouble: Trouble, entries: frozenset[str]) -> None:
         known = self.troubles.get(trouble)
         if known and trouble is Trouble.SOURCES:
-            self.noticed |= dict.fromkeys(known.entries - entries, self.at)
+            self.noticed |= dict.fromkeys(known.entries - entries, self.at)  # these changes are no longer missed
         self.troubles[trouble] = Span(known.began if known else self.at, inf, entries)
 
     def end(self, trouble: Trouble) -> None:

@@ -56,8 +56,8 @@ def untouched(memory: Memory, before: Document, after: Document) -> Iterator[Bre
     if len(view.conditions(after)) > max(1, len(view.conditions(before))):
         yield _act(memory, "", "it has added a second condition")
     old, new = view.stored(before), view.stored(after)
-    parts = view.allocatable(before), view.allocatable(after)
-    for name in sorted(changed(old, new) | changed(*parts)):
+    allocatable = view.allocatable(before), view.allocatable(after)
+    for name in sorted(changed(old, new) | changed(*allocatable)):
         exists = name in old
         if memory.is_of_plugin(name) or name_problem(view.resource_of(name)):
             yield _act(memory, name, f"it has written {name}")
@@ -182,7 +182,7 @@ def right_in_time(memory: Memory, wrong_since: dict[Fault | None, float]) -> Ite
         if any(span.concerns(entry) for span in hinders):
             continue
         spans = memory.spans(entry)
-        calm = max([memory.changed_at, since, *(span.ended for span in spans)])
+        calm = max([memory.changed_at, since, *(span.ended for span in spans)])  # since then, nothing hinders a repair
         began = min([since, *(span.began for span in spans if span.ended >= since - LONGEST - MINUTE)])
         lasts = pace(calm - began) + REACTION + memory.lower_after(calm)
         detail = f"{fault} is not repaired" if fault else "all is right, and the condition is not True"

@@ -114,7 +114,7 @@ def configure(world: World, config: Config) -> None:
 
 @act
 def set_clock(world: World, seconds: float) -> None:
-    """Somebody sets the machine's clock forward by some seconds."""
+    """Somebody sets the machine's clock forward by some seconds (negative: back)."""
     world.machine.booted += seconds  # the clock's time of the boot, from which the machine computes the present time
     world.hear(PassReason.RESUME)
 

@@ -148,15 +148,15 @@ class ModelWatcher(ModelChild):
         self._connection += 1
         self.is_connected = self.hangs = False
 
-    def _later(self, seconds: float, happens: Callable[[], None]) -> None:
-        """Calls a function after some seconds, if the connection is still the same."""
+    def _later(self, seconds: float, action: Callable[[], None]) -> None:
+        """Makes an action happen after some seconds, if the connection is still the same."""
         connection = self._connection
 
-        def happens_if_connected() -> None:
+        def act_if_connected() -> None:
             if connection == self._connection:
-                happens()
+                action()
 
-        self.service.world.later(seconds, happens_if_connected)
+        self.service.world.later(seconds, act_if_connected)
 
     def _connect(self) -> None:
         service = self.service

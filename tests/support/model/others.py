@@ -106,8 +106,7 @@ def just_before_a_patch(world: World, of_others: Act, change: Act) -> None:
 
 @act
 def publish_the_same(world: World, name: str, quantity: int, lost: bool = False) -> None:
-    """Just before capacityd creates a key, another writer does, with the same number. lost: the next GET is not
-    answered."""
+    """Another writer creates a key just before capacityd, with the same number. lost: no answer to the next GET."""
     change_reading(name, Absent("none")).happens(world)
     world.run(15.0)
 

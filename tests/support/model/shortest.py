@@ -141,8 +141,9 @@ def _nodes_created_anew(_: str) -> Sequence[Cause]:
 def _values_that_change(_: str) -> Sequence[Cause]:
     """The API server allows quantities up to 4. It denies a larger one, then the machine reads another quantity."""
     denies = others.deny((Denies(A, 403, most=4),), Quantity(6))
-    then: Sequence[_Numbers] = ({A: 2}, {A: 4}, {A: 3, B: 2}, {A: None}, {A: 7}, {B: 1}, {A: 5, B: 2})
-    return [_instead(denies, *(acts.change_reading(n, _reading(q)) for n, q in numbers.items())) for numbers in then]
+    later: Sequence[_Numbers] = ({A: 2}, {A: 4}, {A: 3, B: 2}, {A: None}, {A: 7}, {B: 1}, {A: 5, B: 2})
+    changes = [[acts.change_reading(name, _reading(n)) for name, n in numbers.items()] for numbers in later]
+    return [_instead(denies, *acts_of_machine) for acts_of_machine in changes]
 
 
 _CAUSES: Mapping[str, Callable[[str], Sequence[Cause]]] = {

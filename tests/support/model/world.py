@@ -69,10 +69,10 @@ class World:
     def uptime(self) -> float:
         return self.machine.uptime
 
-    def later(self, seconds: float, happens: Callable[[], None]) -> None:
+    def later(self, seconds: float, action: Callable[[], None]) -> None:
         """Makes an action happen after some seconds."""
         self._actions += 1
-        heapq.heappush(self._agenda, (self.machine.steady + seconds, self._actions, happens))
+        heapq.heappush(self._agenda, (self.machine.steady + seconds, self._actions, action))
 
     def run(self, seconds: float) -> None:
         """Lets time pass, with all that happens meanwhile."""
@@ -84,8 +84,8 @@ class World:
             next_at = min([*due, self._next_on_agenda()])
             self._move(min(next_at, end))
             if self._next_on_agenda() <= min(next_at, end):
-                _, _, happens = heapq.heappop(self._agenda)
-                happens()
+                _, _, action = heapq.heappop(self._agenda)
+                action()
                 self.tell_judge()
             elif next_at > end:
                 return
@@ -104,9 +104,9 @@ class World:
         """Lets time pass in which no service acts."""
         end = self.machine.steady + seconds
         while self._next_on_agenda() <= end:
-            at, _, happens = heapq.heappop(self._agenda)
+            at, _, action = heapq.heappop(self._agenda)
             self._move(at)
-            happens()
+            action()
         self._move(end)
 
     # What the judge is told

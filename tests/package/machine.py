@@ -62,7 +62,7 @@ def tap(machine: Machine, name: str) -> Iterator[None]:
 
 @contextmanager
 def _cgroup(name: str) -> Iterator[Path]:
-    """A root cgroup for the machine, below ours. With a common root, machines would end each other's services."""
+    """A new cgroup below ours, as the machine's root. With a common root, machines would end each other's services."""
     mounted = (line.split() for line in Path("/proc/self/mounts").read_text().splitlines())
     root = next(where for _, where, kind, *_ in mounted if kind == "cgroup2")
     ours = next(line for line in Path("/proc/self/cgroup").read_text().splitlines() if line.startswith("0::"))

@@ -80,7 +80,7 @@ def fleet_report(minute: int, counts: Mapping[str, int] | None) -> Scrape:
     return {**samples, series("capacityd_fleet_timestamp_seconds", **ADDRESS): 60.0 * minute}
 
 
-def condition(reason: ConditionReason) -> dict[str, str]:
+def condition_labels(reason: ConditionReason) -> dict[str, str]:
     """The labels of an alert about a condition that is False."""
     return MACHINE | {"reason": reason.value, "status": "False"}
 
@@ -95,7 +95,7 @@ def publishing(published: Mapping[str, int]) -> Callable[[NodeAt], NodeAt]:
     return lambda node: replace(node, published=published)
 
 
-def of(resource: str, **more: str) -> dict[str, str]:
+def resource_labels(resource: str, **more: str) -> dict[str, str]:
     """The labels of an alert about a resource."""
     return MACHINE | {"resource": resource} | more
 
@@ -106,22 +106,22 @@ def rules() -> dict[str, Any]:
     return {rule["alert"]: rule for rule in group["rules"]}
 
 
-def reported(reason: ConditionReason, resource: str = "", **changes: Any) -> Fault:
-    """A fault that is the reason of the condition. resource: the resource with the fault. changes: of the node."""
-    alerts: dict[str, Mapping[str, str]] = {"CapacityConditionFalse": condition(reason)}
+def false_condition(reason: ConditionReason, resource: str = "", **changes: Any) -> Fault:
+    """A fault for which the condition is False. resource: the resource with the fault. changes: of the node."""
+    alerts: dict[str, Mapping[str, str]] = {"CapacityConditionFalse": condition_labels(reason)}
     if resource:
-        alerts["CapacityResourceTrouble"] = of(resource, reason=reason.value)
+        alerts["CapacityResourceTrouble"] = resource_labels(resource, reason=reason.value)
         changes.setdefault("troubles", {resource: reason})
     return Fault(with_condition(reason, **changes), alerts)
 
 
-def found(reason: str, count: int = 1) -> Fault:
+def fleet_finding(reason: str, count: int = 1) -> Fault:
     """A finding of `fleet`."""
     alert = {"CapacityFleetFinding": ADDRESS | {"reason": reason}}
     return Fault(alerts=alert, value=str(count), fleet={reason: count})
 
 
-def restarts(condition: str | None) -> Fault:
+def restarting_kube_state(condition: str | None) -> Fault:
     """kube-state-metrics restarts every ten minutes, and is away for two."""
     alerts = {"CapacityConditionMissing": {"node": "n1"}} if condition is None else not_published(condition)
     return Fault(alerts=alerts, condition=condition, restarts=True)
@@ -133,45 +133,45 @@ def not_published(status: str) -> dict[str, Mapping[str, str]]:
 
 
 UNKNOWN_DONGLES = {DONGLE: "timeout", SEATS: 10}
+LOWERED = {"CapacityLowered": resource_labels(SEATS)}
+OVERDUE = {"CapacityReconcileOverdue": MACHINE}
 FAULTS: Mapping[str, Fault] = {  # Fault(THE NODE WITH THE FAULT, THE ALERTS, …)
     "none": Fault(),
-    "configuration": reported(ConditionReason.CONFIGURATION_REJECTED),
-    "overwritten": reported(ConditionReason.OVERWRITTEN),
-    "denied": reported(ConditionReason.DENIED, GPU),
-    "refused": reported(ConditionReason.REFUSED, SEATS),
-    "below expected": reported(ConditionReason.BELOW_EXPECTED, DONGLE),
-    "unknown": reported(ConditionReason.UNKNOWN, DONGLE, readings=UNKNOWN_DONGLES, troubles={}),
+    "configuration": false_condition(ConditionReason.CONFIGURATION_REJECTED),
+    "overwritten": false_condition(ConditionReason.OVERWRITTEN),
+    "denied": false_condition(ConditionReason.DENIED, GPU),
+    "refused": false_condition(ConditionReason.REFUSED, SEATS),
+    "below expected": false_condition(ConditionReason.BELOW_EXPECTED, DONGLE),
+    "unknown": false_condition(ConditionReason.UNKNOWN, DONGLE, readings=UNKNOWN_DONGLES, troubles={}),
     "unknown, but not for long": Fault(
         with_condition(ConditionReason.UNKNOWN, readings=UNKNOWN_DONGLES), fixed=BEGIN + 10
     ),
     "unknown, and the condition has a more urgent reason": Fault(
         with_condition(ConditionReason.CONFIGURATION_REJECTED, readings=UNKNOWN_DONGLES),
         {
-            "CapacityConditionFalse": condition(ConditionReason.CONFIGURATION_REJECTED),
-            "CapacityResourceTrouble": of(DONGLE, reason="Unknown"),
+            "CapacityConditionFalse": condition_labels(ConditionReason.CONFIGURATION_REJECTED),
+            "CapacityResourceTrouble": resource_labels(DONGLE, reason="Unknown"),
         },
     ),
-    "errors": Fault(lambda node: replace(node, last_success=0.0), {"CapacityReconcileOverdue": MACHINE}),
+    "errors": Fault(lambda node: replace(node, last_success=0.0), OVERDUE),
     "errors since the boot, and a dongle is expected": Fault(
-        lambda node: replace(node, last_success=0.0, published={}), {"CapacityReconcileOverdue": MACHINE}
+        lambda node: replace(node, last_success=0.0, published={}), OVERDUE
     ),
-    "no pass": Fault(
-        lambda node: replace(node, last_reconcile=0.0, last_success=0.5), {"CapacityReconcileOverdue": MACHINE}
-    ),
+    "no pass": Fault(lambda node: replace(node, last_reconcile=0.0, last_success=0.5), OVERDUE),
     "no file": Fault(lambda _: None, {"CapacityMetricsMissing": ADDRESS}, begin=END - 30),
     "no machine": Fault(gone=True, begin=END - 30),
     "observe mode": Fault(lambda node: replace(node, observe=True, published={})),
     "false": Fault(alerts=not_published("false"), condition="false"),
     "stopped": Fault(alerts=not_published("unknown"), condition="unknown"),
-    "false, and kube-state-metrics restarts": restarts("false"),
-    "no condition, and kube-state-metrics restarts": restarts(None),
-    "lowered": Fault(publishing({DONGLE: 4, SEATS: 9}), {"CapacityLowered": of(SEATS)}, value="10", begin=END - 30),
+    "false, and kube-state-metrics restarts": restarting_kube_state("false"),
+    "no condition, and kube-state-metrics restarts": restarting_kube_state(None),
+    "lowered": Fault(publishing({DONGLE: 4, SEATS: 9}), LOWERED, value="10", begin=END - 30),
     "raised": Fault(publishing({DONGLE: 4, SEATS: 11}), begin=END - 30),
-    "removed": Fault(publishing({DONGLE: 4}), {"CapacityLowered": of(SEATS)}, value="10", begin=END - 30),
+    "removed": Fault(publishing({DONGLE: 4}), LOWERED, value="10", begin=END - 30),
     "lowered long ago": Fault(publishing({DONGLE: 4, SEATS: 9})),
     "removed long ago": Fault(publishing({DONGLE: 4})),
-    "clash of names": found("DeviceClass"),
-    "overcommitted": found("Overcommitted", 2),
+    "clash of names": fleet_finding("DeviceClass"),
+    "overcommitted": fleet_finding("Overcommitted", 2),
     "a suspicion": Fault(fleet={"QuantityDiffers": 3}),
     # The last report is from minute 59, and the test compares the alerts in minute 200.
     "old report": Fault(alerts={"CapacityFleetReportOld": ADDRESS}, value="2h 21m 0s", fleet={}, begin=60),

@@ -129,9 +129,9 @@ def test_every_query_can_be_narrowed() -> None:
         assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
         for target in panel["targets"]:
             expr = target["expr"]
-            of_kube = expr.count("kube_node_status_allocatable") + expr.count("_resource_requests")
-            own = re.findall(r"\bcapacityd_\w+{", expr)
-            assert len(own) == expr.count('capacityd_node=~"$node"'), expr
+            kube_selectors = expr.count("kube_node_status_allocatable") + expr.count("_resource_requests")
+            own_selectors = re.findall(r"\bcapacityd_\w+{", expr)
+            assert len(own_selectors) == expr.count('capacityd_node=~"$node"'), expr
             assert len(re.findall(r"\b(?:capacityd|kube)_\w+{", expr)) == expr.count('cluster=~"$cluster"'), expr
             assert expr.count("capacityd_resource_") == expr.count('resource=~"$resource"'), expr
-            assert of_kube == expr.count('resource=~"$kube_resource"'), expr
+            assert kube_selectors == expr.count('resource=~"$kube_resource"'), expr

@@ -55,7 +55,7 @@ def test_systemd_understands_a_drop_in(installed: Machine, block: Block) -> None
     assert (output.stdout, output.stderr) == ("", "")
 
 
-def test_a_device_can_be_opened_with_the_drop_in_only(installed: Machine) -> None:
+def test_a_device_can_be_opened_only_with_the_drop_in(installed: Machine) -> None:
     page = (ROOT / "docs/files-and-programs.md").read_text()
     (drop_in,) = (block for block in blocks(page) if block.name.endswith("devices.conf"))
     installed.write("/usr/local/bin/open", PROGRAM, "755")

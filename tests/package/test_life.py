@@ -44,7 +44,7 @@ def test_a_life_from_installation_to_purge(fresh: Machine, packages: Packages) -
     fresh.write(file, config.replace("path =", "pth ="))  # a misspelled key
     fresh.run("systemctl", "reload", UNIT, status=1)
     wait_until(lambda: logged(fresh, f"CONFIG_FILE={file}"), PATIENCE, "the error is logged")
-    wait_until(lambda: "60-test.toml" in fresh.run("capacityd", "status", status=None).stdout, PATIENCE, "it says so")
+    wait_until(lambda: "60-test.toml" in fresh.run("capacityd", "status", status=None).stdout, PATIENCE, "it is named")
     assert fresh.run("capacityd", "status", status=None).returncode != 0
     assert (fresh.active, published(fresh, seats)) == ("active", "7"), "the valid resources are still published"
     fresh.write("/srv/seats", "8\n")

@@ -39,7 +39,7 @@ def test_metrics_are_written_moved_and_removed(fresh: Machine, packages: Package
     start_service(fresh, config(path))
     wait_until(lambda: read(fresh, path) == ["7.0"], PATIENCE, "the first pass is in it")
     fresh.write("/srv/seats", "9\n")
-    wait_until(lambda: read(fresh, path) == ["9.0"], PATIENCE, "the next one too")
+    wait_until(lambda: read(fresh, path) == ["9.0"], PATIENCE, "the next pass is in it, too")
     assert logged(fresh) == []
 
     elsewhere = "/srv/metrics/capacityd.prom"
@@ -53,7 +53,7 @@ def test_metrics_are_written_moved_and_removed(fresh: Machine, packages: Package
     fresh.wait_for_readings({SEATS: 11})
     drop_in(fresh, "metrics", "[Service]\nReadWritePaths=/srv/metrics\n")
     fresh.run("systemctl", "restart", UNIT)
-    wait_until(lambda: read(fresh, elsewhere) == ["11.0"], PATIENCE, "with the drop-in it can")
+    wait_until(lambda: read(fresh, elsewhere) == ["11.0"], PATIENCE, "with the drop-in, it can write there")
     assert output == logged(fresh)[:1]
 
     assert "Traceback" not in fresh.journal()

@@ -10,8 +10,8 @@ import pytest
 
 from tests import ROOT
 
-OURS = "# HELP capacityd_resource_published q\n# TYPE capacityd_resource_published gauge\n"
-USUAL = "var/lib/prometheus/node-exporter/capacityd.prom"
+METRICS = "# HELP capacityd_resource_published q\n# TYPE capacityd_resource_published gauge\n"
+USUAL_PATH = "var/lib/prometheus/node-exporter/capacityd.prom"
 
 
 def run(image: Path, action: str) -> None:
@@ -25,10 +25,10 @@ def run(image: Path, action: str) -> None:
 def image(tmp_path: Path) -> Path:
     """An image whose service has written its files."""
     image = tmp_path / "image"
-    for name in ("etc/capacityd/a.toml", "run/capacityd/state.json", USUAL):
+    for name in ("etc/capacityd/a.toml", "run/capacityd/state.json", USUAL_PATH):
         (image / name).parent.mkdir(parents=True)
         (image / name).touch()
-    (image / USUAL).write_text(OURS)
+    (image / USUAL_PATH).write_text(METRICS)
     return image
 
 
@@ -52,21 +52,21 @@ def test_other_actions_remove_nothing(image: Path, action: str) -> None:
 
 @pytest.mark.parametrize("content", ["# HELP node_x x\n", "# HELP capacityd_fleet_findings n\n", ""])
 def test_a_file_of_another_program_stays(image: Path, content: str) -> None:
-    (image / USUAL).write_text(content)
+    (image / USUAL_PATH).write_text(content)
     run(image, "purge")
-    assert USUAL in files(image)
+    assert USUAL_PATH in files(image)
 
 
 def test_a_link_stays(image: Path) -> None:
-    (image / USUAL).rename(image / "target")
-    (image / USUAL).symlink_to(image / "target")
+    (image / USUAL_PATH).rename(image / "target")
+    (image / USUAL_PATH).symlink_to(image / "target")
     run(image, "purge")
-    assert {USUAL, "target"} <= files(image)
+    assert {USUAL_PATH, "target"} <= files(image)
 
 
 def test_no_link_out_of_the_image_is_followed(image: Path, tmp_path: Path) -> None:
     """On the image's own machine, the link leads to a folder of that machine. Here it leads to the build host's."""
-    folder = (image / USUAL).parent
+    folder = (image / USUAL_PATH).parent
     folder.rename(tmp_path / "folder-of-the-host")
     folder.symlink_to(tmp_path / "folder-of-the-host")
     run(image, "purge")

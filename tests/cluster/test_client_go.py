@@ -15,7 +15,7 @@ from tests.support.server import Request, answer
 
 
 def test_client_go_accepts_the_same_certificates(tmp_path: Path) -> None:
-    def version(_: Request) -> bytes:
+    def kubernetes_version(_: Request) -> bytes:
         return answer(200, {"major": "1"})
 
     with ExitStack() as stack:
@@ -23,11 +23,10 @@ def test_client_go_accepts_the_same_certificates(tmp_path: Path) -> None:
         for number, (name, case) in enumerate(CASES.items()):
             folder = tmp_path / str(number)
             folder.mkdir()
-            _, kubeconfigs[name] = stack.enter_context(serve(case, folder, version))
+            _, kubeconfigs[name] = stack.enter_context(serve(case, folder, kubernetes_version))
         outcomes = dict(zip(kubeconfigs, client_go(list(kubeconfigs.values())), strict=True))
-    assert {name: outcome.get("reached", False) for name, outcome in outcomes.items()} == {
-        name: case.accepted for name, case in CASES.items()
-    }, outcomes
+    accepted = {name: outcome.get("reached", False) for name, outcome in outcomes.items()}
+    assert accepted == {name: case.accepted for name, case in CASES.items()}, outcomes
 
 
 def test_client_go_reads_the_same_kubeconfigs(tmp_path: Path) -> None:
@@ -40,4 +39,4 @@ def test_client_go_reads_the_same_kubeconfigs(tmp_path: Path) -> None:
         name: None if outcome.get("error") else (outcome["host"], outcome.get("token", ""))
         for name, outcome in outcomes.items()
     }
-    assert read == {name: shape.read for name, shape in SHAPES.items()}, outcomes
+    assert read == {name: shape.go_reads for name, shape in SHAPES.items()}, outcomes

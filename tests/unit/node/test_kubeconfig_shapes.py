@@ -19,15 +19,15 @@ def test_each_shape_is_read_as_by_client_go(tmp_path: Path, name: str) -> None:
     shape = SHAPES[name]
     path = tmp_path / "kubeconfig"
     path.write_text(shape.text, newline="")
-    is_refused = (shape.read is None) != bool(shape.differs)
+    is_refused = (shape.go_reads is None) != bool(shape.differs)
     if is_refused:
         with pytest.raises(NodeUnauthorized):
             load(str(path))
         return
     access = load(str(path))
     assert access.verify is ("insecure-skip-tls-verify: true" not in shape.text and "verify: yes" not in shape.text)
-    if shape.read:
-        host, token = shape.read
+    if shape.go_reads:
+        host, token = shape.go_reads
         assert access.server.lower() == (host if "://" in host else f"https://{host}").lower()
         assert access.token == (token.strip() or None)
 

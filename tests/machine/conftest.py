@@ -45,11 +45,12 @@ unit = "GiB"
 [resources."{NVME}"]
 disk = {{ type = "nvme" }}
 """
-AT_FIRST = {DONGLE: "2", NIC: "26k", PORT: None, SCRATCH: "3", NVME: "1"}
+FIRST_CAPACITY = {DONGLE: "2", NIC: "26k", PORT: None, SCRATCH: "3", NVME: "1"}
+"""What hardware() amounts to. NIC: 25000 of nic1, and the fallback for nic2. SCRATCH: both disks."""
 
 
 def hardware(folder: Path) -> list[str]:
-    """Two USB devices, two NICs (one has a speed), the peer of a third, an NVMe and a virtio disk."""
+    """QEMU's arguments: two USB devices, two NICs (one has a speed), the peer of a third, an NVMe and a virtio disk."""
     return [
         *("-chardev", "null,id=dongle1-end", "-device", "usb-serial,id=dongle1,chardev=dongle1-end,always-plugged=on"),
         *("-chardev", "null,id=dongle2-end", "-device", "usb-serial,id=dongle2,chardev=dongle2-end,always-plugged=on"),
@@ -69,7 +70,7 @@ class Node:
     vm: VirtualMachine
     cluster: Cluster
 
-    def published(self, expected: dict[str, str | None]) -> None:
+    def wait_capacity(self, expected: dict[str, str | None]) -> None:
         """Waits until the capacity contains these quantities (None: it does not contain the name)."""
 
         def fits() -> bool:
@@ -90,7 +91,7 @@ def node() -> Iterator[Node]:
         folder, pool = stack.enter_context(workspace()), stack.enter_context(ThreadPoolExecutor())
         tree = pool.submit(debian_12)
         package = pool.submit(build, copy_sources(folder / "sources"), folder / "package")
-        cluster = stack.enter_context(control_plane())  # in parallel to the two above
+        cluster = stack.enter_context(control_plane())  # starts while the pool makes the tree and the package
         name = cluster.node_name()
         disk = image(folder / "system", tree.result(), [package.result()], node_files(cluster, name, HARDWARE))
         machine = virtual_machine(disk, tree.result(), hardware(folder), CLOUD_INIT)

@@ -23,7 +23,7 @@ _HOST = "10.0.2.2"
 _PEM = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 _KUBEADM = f"""\
 #!/bin/sh
-# Stands in for kubeadm join --config FILE.
+# Replaces kubeadm join --config FILE.
 set -eu
 [ "$1 $2" = "join --config" ]
 install -D -m 600 /etc/kubernetes/prepared.pem {_PEM}
@@ -43,14 +43,14 @@ Requires=fakeruntime.service
 After=fakeruntime.service network-online.target
 [Service]
 {_LOG}
-# Emulation has memory to spare, and little time: less often garbage is collected, and cgroups are read.
+# Emulation is slow. So collect garbage and read cgroups less often, which takes more memory.
 Environment=GOGC=400
 # The fake runtime knows no log paths, so the kubelet removes every file of its working folder when a pod goes.
 RuntimeDirectory=kubelet-empty
 WorkingDirectory=/run/kubelet-empty
 ExecStart=/usr/bin/kubelet --config=/etc/kubernetes/kubelet.json --kubeconfig=/etc/kubernetes/kubelet.conf \\
     --housekeeping-interval=5m
-# It exits when the runtime does not listen yet.
+# The kubelet exits if the runtime does not listen yet.
 Restart=always
 RestartSec=1
 [Install]
@@ -72,7 +72,7 @@ _KUBELET_CONFIGURATION = {
     "imageGCHighThresholdPercent": 100,
 }
 # cloud-init's data source, and only the modules whose programs the image contains.
-_CLOUD = """\
+_CLOUD_CONFIGURATION = """\
 datasource_list: [NoCloud]
 network: {config: disabled}
 cloud_init_modules: [write-files, set_hostname]
@@ -82,10 +82,10 @@ cloud_final_modules: [scripts-user]
 
 
 def node_files(cluster: Cluster, name: str, hardware: str) -> dict[str, str | Path]:
-    """The files that an image needs besides Debian and the package to become this Node at its first boot.
+    """The files in an image, besides Debian and the package, with which it becomes this Node at its first boot.
 
-    hardware: the resources, which replace those of the example, as a user would do. The kernel's command line must
-    switch cloud-init on (CLOUD_INIT).
+    hardware: TOML of the resources. It replaces the resources in the example, as a user would do. The kernel's command
+    line must contain CLOUD_INIT, which switches cloud-init on.
     """
     seed = "/var/lib/cloud/seed/nocloud"
     return {
@@ -96,7 +96,7 @@ def node_files(cluster: Cluster, name: str, hardware: str) -> dict[str, str | Pa
         "/etc/systemd/system/kubelet.service": _KUBELET,
         "/etc/kubernetes/kubelet.json": json.dumps(_KUBELET_CONFIGURATION),
         "/etc/kubernetes/prepared.pem": _certificate(cluster, name),
-        "/etc/cloud/cloud.cfg.d/90-image.cfg": _CLOUD,
+        "/etc/cloud/cloud.cfg.d/90-image.cfg": _CLOUD_CONFIGURATION,
         f"{seed}/meta-data": json.dumps({"instance-id": name, "local-hostname": name}),
         f"{seed}/user-data": user_data(cluster, hardware),
     }
@@ -117,7 +117,7 @@ def user_data(cluster: Cluster, hardware: str) -> str:
 
 
 def _kubeconfig(cluster: Cluster) -> Mapping[str, Any]:
-    """A kubeconfig as by kubeadm, for a server whose certificate does not contain the address of the server."""
+    """A kubeconfig like that of kubeadm, for a server whose certificate does not contain the address of the server."""
     port = cluster.url.rpartition(":")[2]
     return {
         "apiVersion": "v1",

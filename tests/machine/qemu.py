@@ -20,7 +20,7 @@ from tests.machine.wire import Wire, WireError
 from tests.package.console import Console
 
 BOOT = 600  # seconds: emulation is slow on a busy machine
-_PORT = "agent"
+_AGENT_PORT = "agent"  # the id of the virtio serial port of the guest agent
 # Code that QEMU translated during one boot makes the next boot three times as slow. QEMU drops the code when this
 # buffer is full, so keep the buffer small.
 _ACCELERATOR = "tcg,thread=multi,tb-size=128"
@@ -28,7 +28,7 @@ _ACCELERATOR = "tcg,thread=multi,tb-size=128"
 # On a busy machine, a service may need longer than systemd's 90 seconds to start.
 _KERNEL = "console=ttyS0 quiet net.ifnames=1 mitigations=off 8250.nr_uarts=1 systemd.default_timeout_start_sec=900"
 # This test takes longest, so other tests must not delay it. With autogroups, Linux shares the CPU by session first, and
-# nice has no effect between sessions. So _step_forward() sets the session's share as well.
+# nice has no effect between sessions. So _prefer_session() sets the session's share as well.
 _NICE = ("nice", "-n", "-5")
 _PAUSE = 0.5  # seconds between two requests that ask the guest agent whether a command has ended
 
@@ -42,12 +42,12 @@ class VirtualMachine(Console):
         self._daemon = daemon
         self._agent = agent
         self._console = console
-        self._begun = 0
+        self._boot_position = 0  # the position in the messages of the monitor at which this boot has begun
 
-    def up(self) -> None:
+    def wait_booted(self) -> None:
         """Waits until all services of the boot have started."""
         if not self._reachable:
-            self._opened()
+            self._wait_commands_can_run()
         self.run("systemctl", "is-system-running", "--wait", status=None, deadline=BOOT)
         state = self.run("systemctl", "is-system-running", status=None).stdout.strip()
         assert state == "running", f"{state}\n{self.out('systemctl', '--failed')}"
@@ -79,10 +79,10 @@ class VirtualMachine(Console):
         """Unplugs a device, and waits until it is gone."""
         position = self.monitor.position()
         self.monitor.ask("device_del", id=name)
-        self.monitor.event("DEVICE_DELETED", position, device=name)
+        self.monitor.wait_event("DEVICE_DELETED", position, device=name)
 
     def set_link(self, name: str, up: bool) -> None:
-        """Plugs a NIC's cable in or out."""
+        """Plugs in (up) or unplugs a NIC's cable."""
         self.monitor.ask("set_link", name=name, up=up)
 
     def resize(self, drive: str, size: int) -> None:
@@ -90,17 +90,17 @@ class VirtualMachine(Console):
         self.monitor.ask("block_resize", device=drive, size=size)
 
     def reboot(self) -> None:
-        """Reboots as an administrator does, and waits until commands can run. up() waits until the boot is complete."""
-        self._begun = self.monitor.position()
+        """Reboots as an administrator does, and waits until commands can run. wait_booted() waits longer."""
+        self._boot_position = self.monitor.position()
         self._agent.ask("guest-exec", path="/usr/bin/systemctl", arg=["reboot"])
-        self.monitor.event("RESET", self._begun)
-        self._begun = self.monitor.position()
-        self._opened()
+        self.monitor.wait_event("RESET", self._boot_position)
+        self._boot_position = self.monitor.position()
+        self._wait_commands_can_run()
 
-    def _opened(self) -> None:
+    def _wait_commands_can_run(self) -> None:
         """Waits until commands can run. Other parts of the machine may not be up yet."""
         try:
-            self.monitor.event("VSERPORT_CHANGE", self._begun, open=True, id=_PORT)
+            self.monitor.wait_event("VSERPORT_CHANGE", self._boot_position, open=True, id=_AGENT_PORT)
         except WireError as e:
             console = self._console.read_text(errors="replace")
             raise WireError(f"{e}; the end of the console:\n{console[-3000:]}{self._daemon.output()}") from None
@@ -114,7 +114,10 @@ def nic(name: str, **settings: object) -> list[str]:
 
 
 def peer(name: str) -> list[str]:
-    """QEMU's arguments for the other end of a NIC, which can be plugged in later with netdev="NAME-peer"."""
+    """QEMU's arguments for the other end of a NIC. plug() can add the NIC later, with netdev="NAME-peer".
+
+    It sends frames to a port at which nobody listens.
+    """
     return ["-netdev", f"socket,id={name}-peer,udp=127.0.0.1:9,localaddr=127.0.0.1:0"]
 
 
@@ -136,9 +139,9 @@ def virtual_machine(disk: Path, tree: Path, hardware: Sequence[str], options: st
     with workspace() as folder:
         command = _command(folder, disk, tree, f"{_KERNEL} {options}")
         with Daemon([*_NICE, *command, *hardware], folder / "qemu.log") as daemon:
-            _step_forward(daemon.pid)
+            _prefer_session(daemon.pid)
             sockets = folder / "agent", folder / "monitor"
-            daemon.wait_for(lambda: all(path.exists() for path in sockets), PATIENCE, "it has begun")
+            daemon.wait_for(lambda: all(path.exists() for path in sockets), PATIENCE, "QEMU has begun")
             monitor, agent = Wire(folder / "monitor"), Wire(folder / "agent")
             monitor.ask("qmp_capabilities")
             try:
@@ -155,7 +158,7 @@ def _command(folder: Path, disk: Path, tree: Path, kernel: str) -> list[str | Pa
         *("-kernel", tree / "boot/vmlinuz", "-initrd", tree / "boot/initrd", "-append", kernel),
         *("-qmp", f"unix:{folder}/monitor,server=on,wait=off"),
         *("-chardev", f"socket,id=agent,path={folder}/agent,server=on,wait=off", "-device", "virtio-serial-pci"),
-        *("-device", f"virtserialport,chardev=agent,name=org.qemu.guest_agent.0,id={_PORT}"),
+        *("-device", f"virtserialport,chardev=agent,name=org.qemu.guest_agent.0,id={_AGENT_PORT}"),
         *("-drive", f"file={disk},if=none,id=system-disk,format=raw,snapshot=on,cache=unsafe"),
         *("-device", "virtio-blk-pci,drive=system-disk,serial=system"),
         *("-netdev", "user,id=host", "-device", "virtio-net-pci,netdev=host,id=system,mac=52:54:00:00:00:01"),
@@ -164,6 +167,6 @@ def _command(folder: Path, disk: Path, tree: Path, kernel: str) -> list[str | Pa
     ]
 
 
-def _step_forward(pid: int) -> None:
+def _prefer_session(pid: int) -> None:
     with suppress(OSError):  # Linux is built without autogroups
         Path(f"/proc/{pid}/autogroup").write_text(_NICE[-1])

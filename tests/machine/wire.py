@@ -12,7 +12,6 @@ from typing import Any
 
 Message = Mapping[str, Any]
 
-
 _DEADLINE = 600.0
 """Seconds to wait for an answer or an event: emulation is slow on a busy machine."""
 
@@ -22,7 +21,7 @@ class WireError(Exception):
 
 
 class Wire:
-    """Only one thread may ask at a time. Unrequested messages (events) are kept."""
+    """A connection. Only one thread may ask at a time. Messages that are no answers (events) are kept."""
 
     def __init__(self, path: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
@@ -42,13 +41,13 @@ class Wire:
     def ask(self, execute: str, **arguments: Any) -> Any:
         """Runs a command and returns its result. In the names of arguments, "_" stands for "-"."""
         number = next(self._numbers)
-        named = {name.replace("_", "-"): value for name, value in arguments.items()}
+        dashed = {name.replace("_", "-"): value for name, value in arguments.items()}
         position = self.position()
-        message = {"execute": execute, "id": number, **({"arguments": named} if named else {})}
+        message = {"execute": execute, "id": number, **({"arguments": dashed} if dashed else {})}
         self._socket.sendall(json.dumps(message).encode() + b"\n")
         answer = self._wait(lambda message: message.get("id") == number, position, f"an answer to {execute}")
         if "error" in answer:
-            raise WireError(f"{execute} {named}: {answer['error']}")
+            raise WireError(f"{execute} {dashed}: {answer['error']}")
         return answer["return"]
 
     def position(self) -> int:
@@ -56,7 +55,7 @@ class Wire:
         with self._news:
             return len(self._received)
 
-    def event(self, name: str, since: int, **data: object) -> None:
+    def wait_event(self, name: str, since: int, **data: object) -> None:
         """Waits for an event of the monitor with this name and these data, from a position on."""
 
         def fits(message: Message) -> bool:

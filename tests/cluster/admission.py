@@ -20,7 +20,7 @@ def try_to_write(cluster: Cluster, node: str, status: dict[str, object]) -> dict
 def create_denial(cluster: Cluster, name: str, node: str, key: str) -> None:
     """Denies ("not today") each write in which the Node's user changes a capacity key."""
     quantity = "has({0}.status.capacity) && '{1}' in {0}.status.capacity ? string({0}.status.capacity['{1}']) : ''"
-    before, after = (quantity.format(version, key) for version in ("oldObject", "object"))
+    before, after = quantity.format("oldObject", key), quantity.format("object", key)
     spec = {
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": [_RULE]},

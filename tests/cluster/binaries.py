@@ -53,7 +53,7 @@ class BuildError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A folder with the go.mod for building programs. version: of Kubernetes, such as 1.36.3.
+    """A folder with the go.mod for building programs. version: what the programs report, such as 1.36.3.
 
     flags: for `go build`. packages: the Go package of each program.
     """
@@ -200,7 +200,7 @@ def fetch_go(old: Path) -> Path:
     system, machine = run_go(old, "env", "GOOS", "GOARCH").split()
     module = f"golang.org/toolchain@v0.0.1-{directive('toolchain')}.{system}-{machine}"
     say(f"{old} is too old for the control plane: fetching {module}")
-    # run_go() uses an empty folder: an old go can't read our go.mod.
+    # This works because run_go() uses an empty folder: an old go can't read our go.mod.
     output = persistently(lambda: run_go(old, "mod", "download", "-json", module), BuildError)
     folder = Path(json.loads(output)["Dir"])
     # Modules do not store permissions, so make the programs executable.
@@ -210,20 +210,17 @@ def fetch_go(old: Path) -> Path:
 
 
 def run_go(go: Path, *arguments: str) -> str:
+    """Runs go in an empty folder. Returns its output. Raises BuildError."""
     with tempfile.TemporaryDirectory() as empty:
-        result = subprocess.run(
-            [go, *arguments],
-            cwd=empty,
-            env=go_environment(),
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        environment = go_environment()
+        result = subprocess.run([go, *arguments], cwd=empty, env=environment, stdout=subprocess.PIPE, text=True)
     if result.returncode:
         raise BuildError(f"{go} {' '.join(arguments)} failed: {result.stdout}")
     return result.stdout
 
 
 def directive(name: str) -> str:
+    """The value of a line of go.mod, such as 1.26.0 for go."""
     match = re.search(rf"^{name} (\S+)$", (HERE / "go.mod").read_text(), re.MULTILINE)
     if match is None:
         raise BuildError(f"go.mod has no line `{name} …`")
@@ -235,6 +232,7 @@ def version(go: str) -> tuple[int, ...]:
 
 
 def numbers(text: str) -> tuple[int, ...]:
+    """The first numbers in a version, at most three: (1, 26, 8) for go1.26.8."""
     return tuple(int(part) for part in re.findall(r"\d+", text)[:3])
 
 

@@ -28,6 +28,7 @@ ALL = tuple(
 """All pairs of versions that work together: of the client, and of urllib3."""
 _PINS = Path(__file__).with_name("clients.txt")
 _BESIDE = ("psutil", "pyudev", "tabulate")  # what capacityd imports besides the client
+_COMPLETE = "whole"  # a file in each environment whose installation has ended
 
 
 def client(version: str, urllib3: str = URLLIB3[-1]) -> Path:
@@ -36,9 +37,9 @@ def client(version: str, urllib3: str = URLLIB3[-1]) -> Path:
     # An environment fits one version of Debian's Python and one list of pins, so its name contains both.
     pins = crc32(_PINS.read_bytes())
     name = f"{os.path.basename(os.path.realpath(PYTHON))}-{version}-{urllib3}-{pins:08x}".replace(".", "_")
-    if not (home / name / "whole").exists():
+    if not (home / name / _COMPLETE).exists():
         with locked(home / name):
-            if not (home / name / "whole").exists():
+            if not (home / name / _COMPLETE).exists():  # another process may have installed it in the meantime
                 install(home / name, f"kubernetes=={version}", f"urllib3=={urllib3}", f"--constraint={_PINS}")
     return home / name / "bin" / "python"
 
@@ -51,11 +52,9 @@ def install(folder: Path, *requirements: str) -> None:
     persistently(lambda: _do(*pip, "install", *requirements, *_BESIDE), RuntimeError)
     # pip would have to compile systemd-python, and a node has no compiler. So use the distribution's package.
     systemd = Path(_do(PYTHON, "-c", "import systemd; print(systemd.__path__[0])").strip())
-    packages = Path(
-        _do(folder / "bin" / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
-    )
-    (packages / "systemd").symlink_to(systemd)
-    (folder / "whole").touch()
+    site_packages = _do(folder / "bin" / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))")
+    Path(site_packages.strip(), "systemd").symlink_to(systemd)
+    (folder / _COMPLETE).touch()
 
 
 def _do(*command: str | Path) -> str:

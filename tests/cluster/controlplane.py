@@ -17,16 +17,7 @@ from tests.cluster.api import Api
 from tests.cluster.apiserver import ApiServer
 from tests.cluster.audit import Audit
 from tests.cluster.binaries import programs
-from tests.cluster.credentials import (
-    ADMIN,
-    NODES,
-    Authority,
-    Credentials,
-    exec_plugin,
-    groups_of,
-    kubeconfig,
-    token_of,
-)
+from tests.cluster.credentials import ADMIN, NODES, Authority, Credentials, exec_plugin, groups_of, kubeconfig, token_of
 from tests.cluster.processes import PATIENCE, Daemon, free_port, wait_until, workspace
 
 IMAGE = "test.example/pause:1"

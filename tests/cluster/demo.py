@@ -49,7 +49,7 @@ def main() -> int:
         print(f"The demo failed: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        return 130
+        return 130  # as a shell reports SIGINT
     print("\nEvery command had the result that the page shows.")
     return 0
 

@@ -24,7 +24,7 @@ SETTLED = 12.0
 def run(cluster: Cluster, planned: Sequence[Span]) -> list[str]:
     """Runs a history. When a fault begins, a quantity changes. Returns what was wrong, with explanations.
 
-    planned: the faults, with times in seconds since the begin of the history.
+    planned: the faults, with times in seconds since the beginning of the history.
     """
     with prepared_scene(cluster, {fault.kind for fault in planned}) as scene, watch_node(cluster, scene.node) as watch:
         wait_until(lambda: _right_since(watch, scene, time.time()), PATIENCE, "all is right at the beginning")
@@ -44,13 +44,13 @@ def _play(scene: Scene, planned: Sequence[Span]) -> list[Span]:
     moments = [(fault.begin, True, fault.kind) for fault in planned]
     moments += [(fault.end, False, fault.kind) for fault in planned]
     try:
-        for at, begins, kind in sorted(moments):
+        for at, begins, kind in sorted(moments):  # ends come before begins of the same time: False < True
             time.sleep(max(0.0, begun + at - time.monotonic()))
             if begins:
                 stack = ExitStack()
                 active[kind] = stack, time.time()
                 stack.enter_context(FAULTS[kind](scene))
-                if kind != "nospace":
+                if kind != "nospace":  # store_full() itself changes the next quantity
                     scene.change()
             else:
                 stack, since = active.pop(kind)
@@ -64,13 +64,15 @@ def _play(scene: Scene, planned: Sequence[Span]) -> list[Span]:
 
 def _judge(scene: Scene, watch: NodeWatch, spans: Sequence[Span]) -> list[str]:
     """Waits until the Node is right. Returns the broken promise, or that the Node was wrong for too long."""
-    end, within, wrong = max(span.end for span in spans), right_within(spans), []
+    wrong: list[str] = []
+    end, within = max(span.end for span in spans), right_within(spans)
     try:
-        wait_until(lambda: _right_since(watch, scene, time.time() - SETTLED), within + SETTLED + 60, "right")
+        deadline = within + SETTLED + 60  # longer than allowed, to report how late the Node was right
+        wait_until(lambda: _right_since(watch, scene, time.time() - SETTLED), deadline, "the Node is right")
         seconds = _right_at(watch, scene) - end
         if seconds > within:
             wrong.append(f"right only after {seconds:.1f} s, not within {within:.1f}")
-        wait_until(lambda: scene.service.cli("status").returncode == 0, MINUTE, "status finds nothing wrong", 2.0)
+        wait_until(lambda: scene.service.cli("status").returncode == 0, MINUTE, "status finds nothing wrong", pause=2.0)
     except TimeoutError as error:
         wrong += [str(error), f"expected {quantities(scene.changes)}", scene.service.cli("status").stdout]
     if broken := broken_promise(watch.versions, scene.changes, spans, time.time()):
@@ -89,6 +91,7 @@ def _right_at(watch: NodeWatch, scene: Scene) -> float:
 
 
 def _right_since(watch: NodeWatch, scene: Scene, moment: float) -> bool:
+    """Whether the Node has been right at least since this moment."""
     assert not watch.problems, watch.problems[0]
     return _right_at(watch, scene) <= moment
 

@@ -85,7 +85,8 @@ class Kubelet:
             self._set_runtime_ready(False)
         if wait or zeroing:
             self._make_ready_unknown()
-        extended, mark = (self._extended(), self.cluster.audit.mark()) if zeroing else ([], 0)
+        extended = self._nonzero_extended() if zeroing else []
+        mark = self.cluster.audit.mark() if zeroing else 0
         options = [f"--config={self._folder}/config.json", f"--root-dir={STATE}", f"--cert-dir={STATE}/pki"]
         options += [f"--kubeconfig={self.kubeconfig}", f"--hostname-override={self.name}"]
         command = self.inside([self.cluster.binaries["kubelet"], *options], self._folder / "empty")
@@ -93,12 +94,12 @@ class Kubelet:
         self._stack.callback(self._kubelet.stop)
         if zeroing:
             # The kubelet zeroes while it registers, and reports that it is not ready only after that.
-            self._wait_reported("False")
-            # Check the audit log: in the Node's capacity, another writer may have restored them by now.
+            self._wait_ready_is("False")
+            # Check the audit log: in the Node's capacity, another writer may have restored the resources by now.
             assert self.has_zeroed(mark, extended), f"not all of {extended} were zeroed"
             self._set_runtime_ready(True)
         if wait:
-            self._wait_reported("True")
+            self._wait_ready_is("True")
 
     def stop_runtime(self) -> None:
         """Makes the runtime not ready."""
@@ -107,7 +108,7 @@ class Kubelet:
     def start_runtime(self) -> None:
         """Starts the runtime after stop_runtime(), and waits until the Node is Ready."""
         self._set_runtime_ready(True)
-        self._wait_reported("True")
+        self._wait_ready_is("True")
 
     @property
     def runs(self) -> bool:
@@ -127,9 +128,10 @@ class Kubelet:
     def has_zeroed(self, mark: int, names: Collection[str]) -> bool:
         """Whether the kubelet has set these resources to 0 since this position in the audit log."""
         written: set[str] = set()
-        for r in self.cluster.audit.since(mark):
-            if (r.verb, r.subresource, r.code, r.user) == ("patch", "status", 200, node_user(self.name)):
-                capacity = r.body["status"].get("capacity", {}) if r.user_agent.startswith("kubelet/") else {}
+        for r in self.cluster.audit.since(mark, node_user(self.name)):
+            is_kubelets = r.user_agent.startswith("kubelet/")  # capacityd may have the same user
+            if is_kubelets and (r.verb, r.subresource, r.code) == ("patch", "status", 200):
+                capacity = r.body["status"].get("capacity", {})
                 written |= {name for name, quantity in capacity.items() if quantity == "0"}
         return written.issuperset(names)
 
@@ -169,7 +171,7 @@ class Kubelet:
     def _checkpointed(self, resource: str) -> bool:
         return self.checkpoint.exists() and f'"{resource}"' in self.checkpoint.read_text()
 
-    def _wait_reported(self, status: str) -> None:
+    def _wait_ready_is(self, status: str) -> None:
         def reported() -> bool:
             return self._ready_condition().get("status") == status
 
@@ -194,7 +196,7 @@ class Kubelet:
             return {}
         return next((condition for condition in conditions if condition["type"] == "Ready"), {})
 
-    def _extended(self) -> list[str]:
+    def _nonzero_extended(self) -> list[str]:
         """The extended resources of the Node that are not 0."""
         return [name for name, value in self.cluster.capacity(self.name).items() if "/" in name and value != "0"]
 

@@ -62,15 +62,11 @@ class Machine:
         return done.stdout
 
     def plug(
-        self,
-        port: str,
-        serial: str = "A17",
-        vendor: str = "0403",
-        events: bool = True,
-        device: Recording | None = None,
+        self, port: str, serial: str = "A17", vendor: str = "0403", events: bool = True, device: Recording | None = None
     ) -> None:
         """Plugs in a USB device (default: a serial adapter), and sends the events of a simple device."""
-        write_tree(device or usb_device(port, vendor, serial=serial, number=2 + int(port[-1])), str(self.tree))
+        device_number = 2 + int(port[-1])
+        write_tree(device or usb_device(port, vendor, serial=serial, number=device_number), str(self.tree))
         if events:
             path = usb_path(port)
             self._send(path, [("add", ""), ("change", ""), ("add", f"/{port}:1.0"), ("bind", f"/{port}:1.0")])
@@ -91,15 +87,9 @@ class Machine:
         So addresses, certificates and kubeconfigs are valid on both sides.
         """
         outside = ["nsenter", f"--net=/proc/{os.getpid()}/ns/net", _PROXY, f"127.0.0.1:{port}"]
-        command = [
-            "nsenter",
-            f"--net={self.network}",
-            "systemd-socket-activate",
-            f"--listen=127.0.0.1:{port}",
-            *outside,
-        ]
-        forwarder = self._forwarders[port] = Daemon(command, self._folder / f"forward-{port}.log")
-        forwarder.wait_for_line(f"Listening on 127.0.0.1:{port} as 3.", PATIENCE)
+        listen = ["nsenter", f"--net={self.network}", "systemd-socket-activate", f"--listen=127.0.0.1:{port}"]
+        forwarder = self._forwarders[port] = Daemon([*listen, *outside], self._folder / f"forward-{port}.log")
+        forwarder.wait_for_line(f"Listening on 127.0.0.1:{port} as 3.", PATIENCE)  # 3: the first file descriptor
 
     def refuse(self, port: int) -> None:
         """Undoes forward(): refuses new connections to this port, and breaks the open ones."""
@@ -107,7 +97,7 @@ class Machine:
 
     def processes(self) -> list[int]:
         """All processes in the machine's network namespace, which also contains orphans."""
-        not_on_it = {self._daemon.pid, *(forwarder.pid for forwarder in self._forwarders.values())}
+        own_daemons = {self._daemon.pid, *(forwarder.pid for forwarder in self._forwarders.values())}
         pids = []
         ours = os.stat(self.network).st_ino
         for entry in os.listdir("/proc"):
@@ -116,7 +106,7 @@ class Machine:
                     pids.append(int(entry))
             except OSError:
                 continue  # it has ended
-        return [pid for pid in pids if pid not in not_on_it]
+        return [pid for pid in pids if pid not in own_daemons]
 
     def end(self) -> None:
         for port in list(self._forwarders):
@@ -131,6 +121,7 @@ class Machine:
         self._daemon.stop()
 
     def _send(self, path: str, events: Sequence[tuple[str, str]]) -> None:
+        """Sends events: for each, the action, and the path of an interface below the device ("": the device itself)."""
         for action, below in events:
             self._udev.send(action, path + below, "usb", "usb_interface" if below else "usb_device")
 

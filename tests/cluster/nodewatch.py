@@ -40,7 +40,7 @@ class Version:
         return dict(self.node["status"].get("allocatable", {}))
 
     @property
-    def lacking(self) -> list[str]:
+    def not_allocatable(self) -> list[str]:
         """Published names that are not fully allocatable."""
         stored = self.allocatable
         return [
@@ -50,13 +50,13 @@ class Version:
         ]
 
     @property
-    def untrue(self) -> bool:
+    def wrongly_true(self) -> bool:
         """Whether the condition is True although something that is published is not allocatable."""
-        return self.condition.get("status") == "True" and bool(self.lacking)
+        return self.condition.get("status") == "True" and bool(self.not_allocatable)
 
 
 class NodeWatch:
-    """The versions delivered so far."""
+    """The versions delivered so far. watch_node() creates it."""
 
     def __init__(self) -> None:
         self.versions: list[Version] = []
@@ -104,16 +104,16 @@ def _catch_up(cluster: Cluster, name: str, watch: NodeWatch) -> None:
     )
 
 
-def untrue_after_others(versions: Sequence[Version]) -> list[Version]:
-    """The versions that are untrue because another writer changed allocatable.
+def wrongly_true_after_others(versions: Sequence[Version]) -> list[Version]:
+    """The versions whose condition is wrongly True because another writer changed allocatable.
 
-    Raises AssertionError if capacityd wrote an untrue version. Only its writes change the condition or the annotation.
+    Raises AssertionError if capacityd wrote such a version. Only its writes change the condition or the annotation.
     """
-    untrue = []
+    found = []
     for before, after in zip([None, *versions], versions, strict=False):
-        if not after.untrue:
+        if not after.wrongly_true:
             continue
         ours = before is None or (before.condition, before.published) != (after.condition, after.published)
-        assert not ours, f"capacityd wrote True: {after.lacking} of {after.published} in {after.allocatable}"
-        untrue.append(after)
-    return untrue
+        assert not ours, f"capacityd wrote True: {after.not_allocatable} of {after.published} in {after.allocatable}"
+        found.append(after)
+    return found

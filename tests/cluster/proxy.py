@@ -101,7 +101,7 @@ class Proxy(ThreadingHTTPServer):
         self.errors: list[BaseException] = []
         self.url = f"https://127.0.0.1:{self.server_address[1]}"
         self._api_server = urlsplit(cluster.url)
-        self._authority = ssl.create_default_context(cafile=cluster.ca_file)
+        self._to_api_server = ssl.create_default_context(cafile=cluster.ca_file)
         self._open: set[socket.socket] = set()
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         tls.load_cert_chain(*cluster.authority.server())
@@ -111,7 +111,7 @@ class Proxy(ThreadingHTTPServer):
     def upstream(self) -> Iterator[http.client.HTTPSConnection]:
         """A connection to the API server, which ends with the proxy."""
         address = self._api_server
-        connection = http.client.HTTPSConnection(address.hostname or "", address.port, context=self._authority)
+        connection = http.client.HTTPSConnection(address.hostname or "", address.port, context=self._to_api_server)
         connection.connect()
         opened = connection.sock
         self._open.add(opened)
@@ -122,7 +122,7 @@ class Proxy(ThreadingHTTPServer):
             connection.close()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Keeps the error for the test, unless one of the two sides has left."""
+        """Keeps the error for fault_proxy(), unless the service or the API server has only closed the connection."""
         error = sys.exc_info()[1]
         if error is not None and not isinstance(error, (OSError, http.client.HTTPException)):
             self.errors.append(error)
@@ -137,8 +137,9 @@ class Proxy(ThreadingHTTPServer):
 
 @contextmanager
 def fault_proxy(cluster: Cluster) -> Iterator[Proxy]:
+    """A proxy that runs until the context ends. Then raises an error that the proxy has kept."""
     proxy = Proxy(cluster)
-    thread = threading.Thread(target=proxy.serve_forever, args=(0.05,))
+    thread = threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:
         yield proxy

@@ -17,16 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cluster import binaries
-from tests.cluster.binaries import (
-    BuildError,
-    Programs,
-    Source,
-    cache_folder,
-    find_go,
-    numbers,
-    run_go,
-    say,
-)
+from tests.cluster.binaries import BuildError, Programs, Source, cache_folder, find_go, numbers, run_go, say
 from tests.network import persistently
 
 RELEASES = Path(__file__).with_name("releases.txt")
@@ -46,10 +37,10 @@ def release(name: str) -> str:
     """The tested version for a name such as 1.30. Any full version, such as 1.30.4, is accepted. Raises BuildError."""
     if len(numbers(name)) == 3:
         return name
-    fitting = [version for version in releases() if minor(version) == name]
-    if not fitting:
-        raise BuildError(f"Kubernetes {name} is none of {', '.join(releases())}")
-    return fitting[0]
+    for version in releases():
+        if minor(version) == name:
+            return version
+    raise BuildError(f"Kubernetes {name} is none of {', '.join(releases())}")
 
 
 def minor(version: str) -> str:

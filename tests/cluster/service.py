@@ -31,7 +31,7 @@ PROMPT = 35.0
 
 
 class Service:
-    """The service on a machine, which service() creates: not started, without a configuration and a kubeconfig."""
+    """The service on a machine, not started yet. service_on_machine() creates it."""
 
     def __init__(self, cluster: Cluster, node: str, folder: Path, machine: Machine) -> None:
         self.cluster = cluster
@@ -57,10 +57,9 @@ class Service:
 
     def join(self, server: str | None = None, token: str | None = None) -> None:
         """Writes the kubelet's credentials to the machine. server: the URL of a proxy, in place of the API server's."""
-        with_new = self.kubeconfig.with_name("kubeconfig.new")
-        user = node_user(self.node)
-        self.cluster.kubeconfig(user, with_new, server=server, token=token)
-        with_new.rename(self.kubeconfig)
+        new = self.kubeconfig.with_name("kubeconfig.new")
+        self.cluster.kubeconfig(node_user(self.node), new, server=server, token=token)
+        new.rename(self.kubeconfig)
 
     def connect(self, url: str | None = None) -> None:
         """From now on, connections from the machine to this server (default: the API server) succeed."""
@@ -71,16 +70,14 @@ class Service:
         self.machine.refuse(_port(self.cluster.url))
 
     def start(self, wait: bool = True) -> None:
-        """Starts the service. wait: whether to wait until its first pass has ended and, without an error, until it
-        watches its Node.
-        """
+        """Starts the service. wait: until its first pass has ended and, unless the pass failed, it watches its Node."""
         command = self.machine.inside(
             ["env", "-i", *self._environment(), f"NOTIFY_SOCKET={self.folder}/notify", *self.command]
         )
         self.notifications.clear()
         self.process = Daemon(command, self.folder / "service.log")
         if wait:
-            self.wait(lambda: self.notifications.count("READY=1"), PATIENCE, "it is ready")
+            self.wait(lambda: self.notifications.count("READY=1"), PATIENCE, "the service is ready")
             self.wait_passes(1)
             self.wait_watched()
 
@@ -99,10 +96,10 @@ class Service:
             if lines.count("READY=1") <= ready:
                 return False
             last_check = max(at for at, line in enumerate(lines) if line == "READY=1")
-            # The first STATUS is that of the check. The next pass has the reload among its reasons.
+            # The first STATUS is that of the configuration check, the second that of the pass after the reload.
             return sum(line.startswith("STATUS=") for line in lines[last_check:]) >= 2
 
-        self.wait(has_passed, PATIENCE, "it has reloaded")
+        self.wait(has_passed, PATIENCE, "the service has reloaded")
         self.wait_watched()
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
@@ -146,21 +143,21 @@ class Service:
 
     def wait_watched(self) -> None:
         """Waits until the service watches its Node, unless its last pass has failed."""
-        self.wait(lambda: self.watched or self.last_pass().error, PATIENCE, "it watches its Node")
+        self.wait(lambda: self.watched or self.last_pass().error, PATIENCE, "the service watches its Node")
 
     # Notifications to systemd
 
     def passes(self) -> int:
         """Waits until no worker is running. Returns the number of passes since the start."""
         self.wait_idle()
-        return self._ended()
+        return self._ended_passes()
 
     def wait_passes(self, more: int, since: int = 0) -> None:
         """Waits until this many passes more than `since` (from passes()) have ended."""
-        self.wait(lambda: self._ended() >= since + more, PATIENCE, f"{more} passes after {since}")
+        self.wait(lambda: self._ended_passes() >= since + more, PATIENCE, f"{more} passes after {since}")
 
-    def _ended(self) -> int:
-        return max(0, self.notifications.count("STATUS=") - 1)
+    def _ended_passes(self) -> int:
+        return max(0, self.notifications.count("STATUS=") - 1)  # the first STATUS is that of the configuration check
 
     def wait_idle(self) -> None:
         """Waits until no worker is running, and the service has done everything that it does after a worker.
@@ -174,13 +171,13 @@ class Service:
         self.wait(lambda: not set(children(daemon.pid)) - watchers(daemon.pid), PATIENCE, "no worker is under way")
         turns = self.notifications.count("WATCHDOG=1")
 
-        def turned() -> bool:
+        def has_turned() -> bool:
             # The signal makes the main loop turn once more, without a pass. Send it repeatedly: a signal that arrives
             # during a turn starts no further turn, and the next turn may be due in a minute.
             daemon.send(signal.SIGCHLD)
             return self.notifications.count("WATCHDOG=1") > turns
 
-        self.wait(turned, PATIENCE, "its main loop turns")
+        self.wait(has_turned, PATIENCE, "its main loop turns")
 
     # Results
 

@@ -14,7 +14,7 @@ from tests.cluster.controlplane import Cluster
 from tests.cluster.kubectl import applied
 from tests.cluster.pods import UNUSUAL, annotations_of, binds_with, container, dry_run, pod, runtime_class
 from tests.cluster.test_enforce_bandwidth import MANIFEST as ENFORCE
-from tests.cluster.test_enforce_bandwidth import both
+from tests.cluster.test_enforce_bandwidth import cni_limits
 from tests.cluster.versions import MUTATING_POLICIES
 
 pytestmark = [pytest.mark.protocol, pytest.mark.since(MUTATING_POLICIES)]
@@ -30,15 +30,15 @@ OLDER = "older"
 def in_force(cluster: Cluster) -> Iterator[None]:
     """The shipped policy is in force, in the namespace that it names."""
     cluster.admin.create("/api/v1/namespaces", {"metadata": {"name": BUILDS}})
-    cluster.admin.create(pods(), pod([container()], name=OLDER))
-    with applied(cluster, MANIFEST, changed(cluster, pod([container()]))):
+    cluster.admin.create(pods_path(), pod([container()], name=OLDER))
+    with applied(cluster, MANIFEST, limits_change(cluster, pod([container()]))):
         yield
 
 
-def changed(cluster: Cluster, body: dict[str, Any], namespace: str = BUILDS) -> Callable[[], bool]:
-    """A function that returns whether the API server changes the limits of this pod."""
-    before = limits_of(dry_run(cluster, body, pods(namespace)))
-    return lambda: limits_of(dry_run(cluster, body, pods(namespace))) != before
+def limits_change(cluster: Cluster, body: dict[str, Any], namespace: str = BUILDS) -> Callable[[], bool]:
+    """A function that returns whether the API server now gives this pod other limits than before."""
+    before = limits_of(dry_run(cluster, body, pods_path(namespace)))
+    return lambda: limits_of(dry_run(cluster, body, pods_path(namespace))) != before
 
 
 def requesting(number: str) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def annotation(number: str) -> dict[str, str]:
     return {RESOURCE: number}
 
 
-def pods(namespace: str = BUILDS) -> str:
+def pods_path(namespace: str = BUILDS) -> str:
     return f"/api/v1/namespaces/{namespace}/pods"
 
 
@@ -63,7 +63,7 @@ def limits_of(created: Any) -> list[dict[str, str]]:
 
 
 PLAIN = container()
-CASES: Mapping[str, tuple[dict[str, Any], list[dict[str, str]]]] = {
+CASES: Mapping[str, tuple[dict[str, Any], list[dict[str, str]]]] = {  # a pod, and the result of limits_of()
     "no request": (pod([PLAIN]), [ONE]),
     "a number in the annotation": (pod([PLAIN], annotations=annotation("3")), [{RESOURCE: "3"}]),
     "a number with a suffix": (pod([PLAIN], annotations=annotation("2k")), [{RESOURCE: "2k"}]),
@@ -84,7 +84,7 @@ CASES: Mapping[str, tuple[dict[str, Any], list[dict[str, str]]]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_pod_without_a_request_gets_one(cluster: Cluster, name: str) -> None:
     body, expected = CASES[name]
-    assert limits_of(dry_run(cluster, body, pods())) == expected
+    assert limits_of(dry_run(cluster, body, pods_path())) == expected
 
 
 @pytest.mark.usefixtures("in_force")
@@ -99,17 +99,17 @@ def test_a_pod_without_a_request_gets_one(cluster: Cluster, name: str) -> None:
 )
 def test_a_pod_whose_annotation_is_no_whole_number_is_refused(cluster: Cluster, number: str, message: str) -> None:
     with pytest.raises(ApiError, match=message):
-        dry_run(cluster, pod([PLAIN], annotations=annotation(number)), pods())
+        dry_run(cluster, pod([PLAIN], annotations=annotation(number)), pods_path())
 
 
 @pytest.mark.usefixtures("in_force")
 def test_the_pod_is_pending_until_a_node_has_the_added_request(cluster: Cluster) -> None:
-    binds_with(cluster, pod([PLAIN, PLAIN], [PLAIN], annotation("3")), RESOURCE, 3, pods())
+    binds_with(cluster, pod([PLAIN, PLAIN], [PLAIN], annotation("3")), RESOURCE, number=3, path=pods_path())
 
 
 @pytest.mark.usefixtures("in_force")
 def test_an_older_pod_is_left_alone(cluster: Cluster) -> None:
-    path = f"{pods()}/{OLDER}"
+    path = f"{pods_path()}/{OLDER}"
     cluster.admin.patch(path, {"metadata": {"labels": {"a": "b"}}})
     assert limits_of(cluster.admin.get(path)) == [{}]
 
@@ -117,13 +117,13 @@ def test_an_older_pod_is_left_alone(cluster: Cluster) -> None:
 @pytest.mark.usefixtures("in_force")
 def test_nothing_else_of_a_pod_changes(cluster: Cluster) -> None:
     body = pod([container(**UNUSUAL), PLAIN])
-    with_it, without = (dry_run(cluster, body, pods(namespace)) for namespace in (BUILDS, "default"))
-    assert limits_of(with_it) == [ONE, {}]
+    with_policy, without = (dry_run(cluster, body, pods_path(namespace)) for namespace in (BUILDS, "default"))
+    assert limits_of(with_policy) == [ONE, {}]
     assert limits_of(without) == [{}, {}]
-    for created in (with_it, without):
+    for created in (with_policy, without):
         del created["spec"]["containers"][0]["resources"]
-    assert with_it["spec"] == without["spec"]
-    assert with_it["status"] == without["status"]
+    assert with_policy["spec"] == without["spec"]
+    assert with_policy["status"] == without["status"]
 
 
 def copy_of(folder: Path, name: str, changes: Mapping[str, str]) -> Path:
@@ -140,18 +140,18 @@ def copy_of(folder: Path, name: str, changes: Mapping[str, str]) -> Path:
 def test_pods_are_chosen_by_a_label(cluster: Cluster, tmp_path: Path) -> None:
     namespace = "    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: builds}}\n"
     manifest = copy_of(tmp_path, "labelled", {namespace: "", "# objectSelector:": "objectSelector:"})
-    with applied(cluster, manifest, changed(cluster, pod([PLAIN], labels={"app": "build"}), "default")):
+    with applied(cluster, manifest, limits_change(cluster, pod([PLAIN], labels={"app": "build"}), "default")):
         assert limits_of(dry_run(cluster, pod([PLAIN]))) == [{}]
 
 
 def test_pods_are_chosen_by_their_runtime_class(cluster: Cluster, tmp_path: Path) -> None:
     lines = MANIFEST.read_text().splitlines(keepends=True)
-    at = next(number for number, line in enumerate(lines) if "# matchConditions:" in line)
-    conditions = {line: line.replace("# ", "", 1) for line in lines[at : at + 3]}
-    changes = {**conditions, "kubernetes.io/metadata.name: builds": "kubernetes.io/metadata.name: default"}
+    begin = next(number for number, line in enumerate(lines) if "# matchConditions:" in line)
+    uncommented = {line: line.replace("# ", "", 1) for line in lines[begin : begin + 3]}
+    changes = {**uncommented, "kubernetes.io/metadata.name: builds": "kubernetes.io/metadata.name: default"}
     with runtime_class(cluster) as name:
         manifest = copy_of(tmp_path, "runtime-class", {**changes, "gvisor": name})
-        with applied(cluster, manifest, changed(cluster, pod([PLAIN], runtimeClassName=name), "default")):
+        with applied(cluster, manifest, limits_change(cluster, pod([PLAIN], runtimeClassName=name), "default")):
             assert limits_of(dry_run(cluster, pod([PLAIN]))) == [{}]
 
 
@@ -161,9 +161,9 @@ def test_the_bandwidth_that_is_added_is_enforced(cluster: Cluster, tmp_path: Pat
     mbps = "example.com/nic-mbps"
     manifest = copy_of(tmp_path, "bandwidth", {f"'{RESOURCE}'": f"'{mbps}'"})
     body = pod([PLAIN], annotations={mbps: "100"})
-    expected = {mbps: "100", **both("100M")}
+    expected = {mbps: "100", **cni_limits("100M")}
     with (
-        applied(cluster, manifest, changed(cluster, body)),
-        applied(cluster, ENFORCE, lambda: annotations_of(dry_run(cluster, body, pods())) == expected),
+        applied(cluster, manifest, limits_change(cluster, body)),
+        applied(cluster, ENFORCE, lambda: annotations_of(dry_run(cluster, body, pods_path())) == expected),
     ):
         pass  # applied() has waited until the pod has both

@@ -27,13 +27,14 @@ FOREIGN = {
 }
 """Kinds that the tests' API server does not know, and their owner or the test that covers them."""
 ON_CLAIMS = "no new claims to deallocate, "
+"""A part of the scheduler's message, which the pages show. Some versions of Kubernetes do not print it."""
 
 
-def name_of(page: object) -> str:
-    return str(page.relative_to(ROOT)) if isinstance(page, Path) else ""
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
 
 
-def tried() -> list[Any]:
+def shown_manifests() -> list[Any]:
     """Every Kubernetes object on the pages, and whether the API server must reject it."""
     cases = []
     for page in pages():
@@ -55,43 +56,42 @@ def whole_object(document: dict[str, Any]) -> dict[str, Any] | None:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "part"}, "spec": {"containers": containers}}
 
 
-def shown(page: Path, kubernetes: str) -> str:
+def expected_text(page: Path, kubernetes: str) -> str:
     """The page, with the output of this version of Kubernetes."""
     text = page.read_text()
-    on_claims = has_feature(kubernetes, CLAIMS) and not has_feature(kubernetes, CLAIMS_GONE)
-    return text if on_claims else text.replace(ON_CLAIMS, "")
+    mentions_claims = has_feature(kubernetes, CLAIMS) and not has_feature(kubernetes, CLAIMS_GONE)
+    return text if mentions_claims else text.replace(ON_CLAIMS, "")
 
 
-def played() -> list[Any]:
+def cluster_pages() -> list[Any]:
     """The pages that run on a control plane. The quick start runs on each version of Kubernetes."""
     on_cluster = [page for page in pages() if place(page.read_text()) == "cluster"]
     marks = {"quickstart": pytest.mark.protocol}
     return [pytest.param(page, id=name_of(page), marks=marks.get(page.stem, ())) for page in on_cluster]
 
 
-@pytest.mark.parametrize("page", played())
+@pytest.mark.parametrize("page", cluster_pages())
 def test_a_page_shows_what_happens(page: Path, binaries: Mapping[str, Path], kubernetes: str) -> None:
     """A page gets two attempts, because a kubelet that learns of its allocatable late refuses a pod."""
-    text, played = shown(page, kubernetes), ""
+    expected, played = expected_text(page, kubernetes), ""
     for _ in range(2):
         with cluster_world(binaries) as world:
-            played = play(text, world)
-        if same(played) == same(text):
+            played = play(expected, world)
+        if same(played) == same(expected):
             break
-    assert same(played) == same(text), "make docs-cluster writes it anew"
+    assert same(played) == same(expected), "make docs-cluster writes the outputs on the page anew"
 
 
 @pytest.mark.protocol
-@pytest.mark.parametrize(("manifest", "invalid"), tried())
+@pytest.mark.parametrize(("manifest", "invalid"), shown_manifests())
 def test_the_api_server_accepts_a_manifest(cluster: Cluster, tmp_path: Path, manifest: Any, invalid: bool) -> None:
-    """Validation is strict: unknown fields are errors."""
+    """Validation is strict: unknown fields are errors. A manifest that the page calls invalid must be rejected."""
     if namespace := manifest["metadata"].get("namespace"):
         with suppress(ApiError):  # the namespace exists already
             cluster.admin.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
     path = tmp_path / "manifest.yaml"
     path.write_text(yaml.safe_dump(manifest))
-    strictly = ("create", "--dry-run=server", "--validate=strict", "-f", path)
-    done = kubectl(cluster, *strictly)
+    done = kubectl(cluster, "create", "--dry-run=server", "--validate=strict", "-f", path)
     assert (done.returncode != 0) == invalid, done.stderr
 
 
@@ -105,15 +105,14 @@ def test_the_template_for_cluster_api_fits_its_schema(cluster: Cluster, tmp_path
 
 
 def test_the_kubeconfig_of_a_separate_identity(cluster: Cluster, tmp_path: Path) -> None:
-    """The page's commands make the kubeconfig with kubectl. capacityd can use it."""
+    """The commands in docs/security.md make a kubeconfig for capacityd."""
     page = (ROOT / "docs/security.md").read_text()
     lines = [line for block in blocks(page) if block.kind == "sh" for line in block.text.splitlines()]
     (tmp_path / "kubectl").symlink_to(cluster.binaries["kubectl"])
     (tmp_path / "ca.crt").write_bytes(cluster.ca_file.read_bytes())
     path = tmp_path / "n1.kubeconfig"
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "KUBECONFIG": str(path), "token": "t"}
-    making = [line for line in lines if line.startswith("kubectl config ")]
-    script = "\n".join(making)
+    script = "\n".join(line for line in lines if line.startswith("kubectl config "))
     subprocess.run(["sh", "-e"], input=script, text=True, timeout=PATIENCE, check=True, cwd=tmp_path, env=environment)
     kubeconfig = yaml.safe_load(path.read_text())
     assert kubeconfig["users"] == [{"name": "capacityd", "user": {"token": "t", "as": "system:node:n1"}}]
@@ -121,7 +120,7 @@ def test_the_kubeconfig_of_a_separate_identity(cluster: Cluster, tmp_path: Path)
 
 
 def queries() -> list[Any]:
-    """The commands in sh blocks that only read from the cluster and print the result."""
+    """The commands on the pages that only read from the cluster and print the result. They are in sh blocks."""
     return [
         pytest.param(line, id=f"{name_of(page)}-{number}")
         for page in pages()
@@ -130,6 +129,10 @@ def queries() -> list[Any]:
         for number, line in enumerate(block.text.replace("\\\n", "").splitlines(), 1)
         if line.startswith("kubectl get ") and " >" not in line
     ]
+
+
+PRINTED = r"c0ffee|BelowExpected|2026-01-02T03:04:05Z|\bFalse\b|example\.com/gpu|\b4\d{6}\b"
+"""The values of node_with_all. The last one is a number such as 4000000."""
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +155,7 @@ def test_a_query_prints_what_it_is_for(cluster: Cluster, node_with_all: str, tmp
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)}
     done = subprocess.run(
         ["sh", "-e"],
-        input=re.sub(r"\bn1\b", node_with_all, query),
+        input=re.sub(r"\bn1\b", node_with_all, query),  # the Node on the pages is n1
         capture_output=True,
         text=True,
         timeout=PATIENCE,
@@ -160,4 +163,4 @@ def test_a_query_prints_what_it_is_for(cluster: Cluster, node_with_all: str, tmp
         env=environment | {"KUBECONFIG": str(cluster.admin_kubeconfig)},
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert re.search(r"c0ffee|BelowExpected|2026-01-02T03:04:05Z|\bFalse\b|example\.com/gpu|\b4\d{6}\b", done.stdout)
+    assert re.search(PRINTED, done.stdout)

@@ -25,20 +25,21 @@ INGRESS, EGRESS = "kubernetes.io/ingress-bandwidth", "kubernetes.io/egress-bandw
 @pytest.fixture(scope="module")
 def in_force(cluster: Cluster) -> Iterator[None]:
     """The shipped policy is in force."""
-    with applied(cluster, MANIFEST, lambda: annotations_of(dry_run(cluster, pod([limit(1)])))):
+    with applied(cluster, MANIFEST, lambda: annotations_of(dry_run(cluster, pod([limited(1)])))):
         yield
 
 
-def limit(mbps: str | int | None = None, **more: object) -> dict[str, Any]:
-    """A container with this limit of the resource."""
+def limited(mbps: str | int | None = None, **more: object) -> dict[str, Any]:
+    """A container with this limit of the resource. None: without a limit."""
     return container({"cpu": "1m"} if mbps is None else {"cpu": "1m", RESOURCE: mbps}, **more)
 
 
 def sidecar(mbps: int) -> dict[str, Any]:
-    return limit(mbps, restartPolicy="Always")
+    return limited(mbps, restartPolicy="Always")
 
 
-def both(limit: str) -> dict[str, str]:
+def cni_limits(limit: str) -> dict[str, str]:
+    """The annotations with this limit in both directions."""
     return {INGRESS: limit, EGRESS: limit}
 
 
@@ -53,20 +54,22 @@ class Shape:
     """The overhead of the pod's RuntimeClass. Empty: the pod has no RuntimeClass."""
 
 
-SHAPES = {
-    "a quantity with a suffix": Shape(2000, [limit("2k")]),
-    "several containers": Shape(350, [limit(200), limit(), limit(150)]),
-    "a small init container": Shape(200, [limit(200)], [limit(100)]),
-    "a large init container": Shape(500, [limit(200)], [limit(100), limit(500)]),
-    "a sidecar": Shape(250, [limit(200)], [sidecar(50)]),
-    "init containers among sidecars": Shape(630, [limit(100)], [limit(500), sidecar(30), limit(600), sidecar(300)]),
-    "sidecars that outweigh an init container": Shape(
-        730, [limit(100)], [limit(500), sidecar(30), limit(600), sidecar(600)]
+SHAPES = {  # Mbit/s that the pod requests, containers, init containers
+    "a quantity with a suffix": Shape(2000, [limited("2k")]),
+    "several containers": Shape(350, [limited(200), limited(), limited(150)]),
+    "a small init container": Shape(200, [limited(200)], [limited(100)]),
+    "a large init container": Shape(500, [limited(200)], [limited(100), limited(500)]),
+    "a sidecar": Shape(250, [limited(200)], [sidecar(50)]),
+    "init containers among sidecars": Shape(
+        630, [limited(100)], [limited(500), sidecar(30), limited(600), sidecar(300)]
     ),
-    "an overhead": Shape(220, [limit(200)], overhead={RESOURCE: "20"}),
-    "an overhead with a suffix": Shape(2300, [limit(200)], [sidecar(100)], overhead={RESOURCE: "2k"}),
-    "an overhead and a large init container": Shape(520, [limit(200)], [limit(500)], {RESOURCE: "20"}),
-    "an overhead of other resources": Shape(200, [limit(200)], overhead={"cpu": "1m", "example.com/dongle": "0"}),
+    "sidecars that outweigh an init container": Shape(
+        730, [limited(100)], [limited(500), sidecar(30), limited(600), sidecar(600)]
+    ),
+    "an overhead": Shape(220, [limited(200)], overhead={RESOURCE: "20"}),
+    "an overhead with a suffix": Shape(2300, [limited(200)], [sidecar(100)], overhead={RESOURCE: "2k"}),
+    "an overhead and a large init container": Shape(520, [limited(200)], [limited(500)], {RESOURCE: "20"}),
+    "an overhead of other resources": Shape(200, [limited(200)], overhead={"cpu": "1m", "example.com/dongle": "0"}),
 }
 
 
@@ -79,23 +82,25 @@ def test_the_limit_is_what_the_scheduler_counts(cluster: Cluster, name: str) -> 
         if shape.overhead:
             body["spec"]["runtimeClassName"] = stack.enter_context(runtime_class(cluster, shape.overhead))
         created = binds_with(cluster, body, RESOURCE, shape.mbps)
-    assert annotations_of(created) == both(f"{shape.mbps}M")
+    assert annotations_of(created) == cni_limits(f"{shape.mbps}M")
 
 
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
-        pytest.param(pod([limit()]), {}, id="no limit"),
+        pytest.param(pod([limited()]), {}, id="no limit"),
         # containerd does not start a pod with a limit below 1k.
-        pytest.param(pod([limit(0)]), {}, id="a limit of 0"),
-        pytest.param(pod([limit(7)], annotations={}), both("7M"), id="empty annotations"),
-        pytest.param(pod([limit(7)], annotations={"a": "b"}), {"a": "b", **both("7M")}, id="other annotations"),
+        pytest.param(pod([limited(0)]), {}, id="a limit of 0"),
+        pytest.param(pod([limited(7)], annotations={}), cni_limits("7M"), id="empty annotations"),
+        pytest.param(pod([limited(7)], annotations={"a": "b"}), {"a": "b", **cni_limits("7M")}, id="other annotations"),
         pytest.param(
-            pod([limit(7)], annotations={INGRESS: "1G"}), {INGRESS: "1G", EGRESS: "7M"}, id="ingress is there"
+            pod([limited(7)], annotations={INGRESS: "1G"}), {INGRESS: "1G", EGRESS: "7M"}, id="ingress is there"
         ),
-        pytest.param(pod([limit(7)], annotations={EGRESS: "1M"}), {INGRESS: "7M", EGRESS: "1M"}, id="egress is there"),
-        pytest.param(pod([limit(7)], hostNetwork=True), {}, id="in the network of its node"),
-        pytest.param(pod([limit("9E"), limit("9E")]), {}, id="the sum overflows: an error stops no pod"),
+        pytest.param(
+            pod([limited(7)], annotations={EGRESS: "1M"}), {INGRESS: "7M", EGRESS: "1M"}, id="egress is there"
+        ),
+        pytest.param(pod([limited(7)], hostNetwork=True), {}, id="in the network of its node"),
+        pytest.param(pod([limited("9E"), limited("9E")]), {}, id="the sum overflows: an error stops no pod"),
     ],
 )
 def test_a_pod_gets_the_annotations_of_its_limits(
@@ -104,25 +109,26 @@ def test_a_pod_gets_the_annotations_of_its_limits(
     assert annotations_of(dry_run(cluster, body)) == expected
 
 
-def test_an_overhead_alone_is_no_limit(cluster: Cluster) -> None:
+def test_an_overhead_alone_is_no_limited(cluster: Cluster) -> None:
     with runtime_class(cluster, {RESOURCE: "20"}) as name:
-        created = dry_run(cluster, pod([limit()], runtimeClassName=name))
+        created = dry_run(cluster, pod([limited()], runtimeClassName=name))
     assert created["spec"]["overhead"] == {RESOURCE: "20"}
     assert annotations_of(created) == {}
 
 
 def test_nothing_else_of_a_pod_changes(cluster: Cluster) -> None:
-    unusual = limit(7, **UNUSUAL)
-    with_it = dry_run(cluster, pod([unusual], [sidecar(1)]))
-    without = dry_run(cluster, pod([unusual], [sidecar(1)], annotations=both("8M")))
-    assert annotations_of(with_it) == both("8M")
-    assert with_it["spec"] == without["spec"]
-    assert [v["value"] for v in with_it["spec"]["containers"][0]["env"]] == ["1", "2"]
+    unusual = limited(7, **UNUSUAL)
+    by_policy = dry_run(cluster, pod([unusual], [sidecar(1)]))
+    by_hand = dry_run(cluster, pod([unusual], [sidecar(1)], annotations=cni_limits("8M")))
+    assert annotations_of(by_policy) == cni_limits("8M")
+    assert by_policy["spec"] == by_hand["spec"]
+    assert [v["value"] for v in by_policy["spec"]["containers"][0]["env"]] == ["1", "2"]
 
 
 def test_an_update_of_a_pod_is_left_alone(cluster: Cluster) -> None:
     """The pod has no annotations, like a pod that is older than the policy."""
-    path = f"{PODS}/{cluster.admin.create(PODS, pod([limit(7)]))['metadata']['name']}"
+    created = cluster.admin.create(PODS, pod([limited(7)]))
+    path = f"{PODS}/{created['metadata']['name']}"
     for removed in (INGRESS, EGRESS):
         cluster.admin.patch(path, {"metadata": {"annotations": {removed: None}}})
     cluster.admin.patch(path, {"metadata": {"labels": {"a": "b"}}})

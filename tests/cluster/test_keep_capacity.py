@@ -30,7 +30,7 @@ KEEP = ROOT / "packaging/kubernetes/keep-capacity.yaml"
 A, B = "example.com/a", "example.com/b"
 THEIRS, PLUGIN = "other.example/theirs", "vendor.example/card"
 LONG_DOMAIN = ".".join(["d" * 43, "d" * 43, "d" * 43, "example"])
-COMPACT = partial(json.dumps, separators=(",", ":"))
+compact = partial(json.dumps, separators=(",", ":"))
 
 Write = Callable[[str, Mapping[str, int]], Mapping[str, str]]
 
@@ -55,14 +55,14 @@ def write_zeros(cluster: Cluster) -> Iterator[Write]:
         return kept
 
     def is_in_force() -> bool:
-        return write(COMPACT({A: 4}), {A: 4}) == {A: "4"}
+        return write(compact({A: 4}), {A: 4}) == {A: "4"}
 
     with applied(cluster, KEEP, is_in_force):
         yield write
 
 
 def names(number: int, length: int) -> list[str]:
-    """This number of names, each of this length."""
+    """This number of names of resources, each of this length, such as example.com/00000000001."""
     domain = "example.com" if length < 75 else LONG_DOMAIN
     digits = length - len(domain) - 1
     return [f"{domain}/{n:0{digits}}" for n in range(number)]
@@ -73,10 +73,10 @@ def names(number: int, length: int) -> list[str]:
 def test_all_published_resources_are_kept(write_zeros: Write, number: int, length: int) -> None:
     """The API server limits the cost of a policy, and the size of annotations."""
     published = dict.fromkeys(names(number, length), 4)
-    assert set(write_zeros(COMPACT(published), published).values()) == {"4"}
+    assert set(write_zeros(compact(published), published).values()) == {"4"}
 
 
-@pytest.mark.parametrize("form", [COMPACT, json.dumps, partial(json.dumps, indent=2)], ids=["ours", "spaces", "lines"])
+@pytest.mark.parametrize("form", [compact, json.dumps, partial(json.dumps, indent=2)], ids=["ours", "spaces", "lines"])
 def test_any_json_object_is_understood(write_zeros: Write, form: Callable[[object], str]) -> None:
     capacity = {A: 4, B: 70, "example.com/0": 5, "example.com/zero": 3, "example.com/other": 2}
     published = {A: 4, B: 70, "example.com/0": 5, "example.com/zero": 0}
@@ -99,8 +99,8 @@ def test_an_error_in_the_policy_stops_no_kubelet() -> None:
 @pytest.mark.protocol
 @pytest.mark.usefixtures("write_zeros")
 def test_with_the_policy_no_zero_of_a_kubelet_is_ever_seen(cluster: Cluster, kubelet: Kubelet) -> None:
-    parts = usb_device("1-1"), usb_device("1-2")
-    with service_on_machine(cluster, *parts, kubelet=kubelet) as service:
+    dongles = usb_device("1-1"), usb_device("1-2")
+    with service_on_machine(cluster, *dongles, kubelet=kubelet) as service:
         kubelet.start()
         cluster.set_capacity(kubelet.name, {THEIRS: "7"})
         service.start()
@@ -115,12 +115,14 @@ def test_with_the_policy_no_zero_of_a_kubelet_is_ever_seen(cluster: Cluster, kub
         assert len(watch.versions) > 1
         for version in watch:
             assert version.allocatable[DONGLE] == version.node["status"]["capacity"][DONGLE] == "2"
-            assert not version.untrue
+            assert not version.wrongly_true
         assert cluster.pod_phase(pod) == "Running"
         # The policy lets a device plugin's own 0 and our own 0 pass.
         with kubelet.device_plugin(PLUGIN, 1):
-            wait_until(lambda: cluster.allocatable(kubelet.name).get(PLUGIN) == "1", PATIENCE, "its devices are there")
-        wait_until(lambda: cluster.allocatable(kubelet.name).get(PLUGIN) == "0", PATIENCE, "and gone with it")
+            wait_until(
+                lambda: cluster.allocatable(kubelet.name).get(PLUGIN) == "1", PATIENCE, "the plugin's device is there"
+            )
+        wait_until(lambda: cluster.allocatable(kubelet.name).get(PLUGIN) == "0", PATIENCE, "it is gone with the plugin")
         service.configure(f'[resources."{DONGLE}"]\nstatic = {{ quantity = 0 }}\n')
         service.reload()
         service.wait_true("0")

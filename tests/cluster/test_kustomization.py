@@ -17,7 +17,7 @@ from tests.cluster.identity import create_node, identity, write
 from tests.cluster.kubectl import PROMETHEUS_RULE, apply_crd, kubectl, succeed
 from tests.cluster.pods import annotations_of, container, dry_run, pod
 from tests.cluster.processes import PATIENCE, wait_until
-from tests.cluster.test_enforce_bandwidth import both
+from tests.cluster.test_enforce_bandwidth import cni_limits
 from tests.cluster.versions import MUTATING_POLICIES
 
 pytestmark = pytest.mark.since(MUTATING_POLICIES)
@@ -36,7 +36,7 @@ def cluster(binaries: Mapping[str, Path]) -> Iterator[Cluster]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Copies the needed folders to the same relative paths. Returns the folder with the kustomization."""
+    """A copy of the folder with the kustomization, beside copies of the folders that the kustomization names."""
     for name in ("packaging/kubernetes", "conf/prometheus", "conf/grafana"):
         shutil.copytree(ROOT / name, tmp_path / name)
     return tmp_path / "packaging/kubernetes"
@@ -48,7 +48,7 @@ def run(cluster: Cluster, *arguments: str | Path) -> list[str]:
 
 
 def objects(cluster: Cluster, folder: Path) -> list[dict[str, Any]]:
-    """The objects that would be applied."""
+    """The objects that `kubectl apply -k` would apply."""
     return list(yaml.safe_load_all("\n".join(run(cluster, "kustomize", folder))))
 
 
@@ -64,7 +64,7 @@ def change(folder: Path, old: str, new: str) -> None:
 
 
 def line_of(folder: Path, part: str) -> str:
-    """The line of the kustomization that names a part, with or without "# "."""
+    """The line of the kustomization that names a part, such as "- policy.yaml" or "# - ../../conf/grafana"."""
     lines = (folder / "kustomization.yaml").read_text().splitlines()
     (line,) = (line for line in lines if line.endswith((f"- {part}", f"/{part}")))
     return line
@@ -81,21 +81,21 @@ def choose(folder: Path, *parts: str) -> None:
 def test_each_part_can_be_chosen_or_left_out(cluster: Cluster, folder: Path, part: str) -> None:
     if part in OPTIONAL:
         choose(folder, part)
-    with_it = names(objects(cluster, folder))
+    with_part = names(objects(cluster, folder))
     change(folder, f"{line_of(folder, part)}\n", "")
-    assert names(objects(cluster, folder)) < with_it
+    assert names(objects(cluster, folder)) < with_part
 
 
 def test_diff_needs_no_definition_and_no_namespace_of_others(cluster: Cluster, folder: Path) -> None:
-    # As the page says: kubectl cannot compare an object in a namespace that does not exist.
+    # kubectl cannot compare an object in a namespace that does not exist.
     run(cluster, "create", "namespace", "capacityd")
-    shown = kubectl(cluster, "diff", "-k", folder)
-    assert (shown.returncode, shown.stderr) == (1, "")  # 1: there are differences; more than 1: an error
-    assert "+kind: ValidatingAdmissionPolicy" in shown.stdout
+    diff = kubectl(cluster, "diff", "-k", folder)
+    assert (diff.returncode, diff.stderr) == (1, "")  # 1: there are differences; more than 1: an error
+    assert "+kind: ValidatingAdmissionPolicy" in diff.stdout
     choose(folder, "prometheus")
-    shown = kubectl(cluster, "diff", "-k", folder)
-    assert shown.returncode > 1
-    assert 'no matches for kind "PrometheusRule"' in shown.stderr
+    diff = kubectl(cluster, "diff", "-k", folder)
+    assert diff.returncode > 1
+    assert 'no matches for kind "PrometheusRule"' in diff.stderr
 
 
 def test_all_objects_are_applied_and_names_are_set_in_one_place(cluster: Cluster, folder: Path) -> None:
@@ -117,6 +117,7 @@ def test_all_objects_are_applied_and_names_are_set_in_one_place(cluster: Cluster
     numbers = itertools.count(1)  # always a new value: the policy denies only changes
 
     def denial(domain: str) -> str:
+        """Why the API server rejects a key of this domain, or ""."""
         key = {"op": "add", "path": f"/status/capacity/{domain}~1dongle", "value": str(next(numbers))}
         return write(cluster, kubeconfig, node, [key])
 
@@ -137,7 +138,7 @@ def test_all_objects_are_applied_and_names_are_set_in_one_place(cluster: Cluster
     assert changed in denial("c"), "a word without a dot is no domain"
     body = pod([container({"b.example/wan-mbps": 9})])
     annotations = wait_until(lambda: annotations_of(dry_run(cluster, body)), PATIENCE, "the bandwidth is enforced")
-    assert annotations == both("9M")
+    assert annotations == cni_limits("9M")
     created = dry_run(cluster, body)
     assert created["spec"]["containers"][0]["resources"]["limits"]["b.example/build"] == "1"
     cluster.admin.get("/apis/monitoring.coreos.com/v1/namespaces/default/prometheusrules/capacityd")

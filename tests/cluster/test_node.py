@@ -37,7 +37,7 @@ def write(api_node: Node, number: int | None = 1) -> NodeState:
     return api_node.write(patch_of(api_node.read(), number))
 
 
-def opened(kubeconfig: Path, name: str | None = None) -> Node:
+def node_of(kubeconfig: Path, name: str | None = None) -> Node:
     """The Node that this kubeconfig leads to. name: node_name in the configuration."""
     return ApiNode(str(kubeconfig), name, Machine("no-such-host", None))
 
@@ -49,7 +49,7 @@ def without_version(state: NodeState) -> NodeState:
 
 @pytest.mark.parametrize("credentials", ["token", "certificate", "exec"])
 def test_read_and_write_as_the_node(cluster: Cluster, node: str, credentials: Credentials) -> None:
-    api_node = opened(cluster.kubeconfig(node_user(node), credentials=credentials))
+    api_node = node_of(cluster.kubeconfig(node_user(node), credentials=credentials))
     assert api_node.identify() == node
     state = api_node.read()
     assert (state.name, state.annotation, state.conditions) == (node, None, ())
@@ -63,15 +63,15 @@ def test_read_and_write_as_the_node(cluster: Cluster, node: str, credentials: Cr
     assert api_node.read() == after
     assert without_version(after) == without_version(state.after(patch))
     removal = {"allocatable": {NAME: None}, "labels": {NAME: None}, "annotations": {ANNOTATION: None}}
-    left = api_node.write(patch_of(after, None, **removal, removes_conditions=True))
-    assert without_version(left) == without_version(state), "nothing is left"
+    cleaned = api_node.write(patch_of(after, None, **removal, removes_conditions=True))
+    assert without_version(cleaned) == without_version(state), "nothing is left"
 
 
 @pytest.mark.parametrize("existing", [{"capacity": None}, {"status": {"conditions": []}}, {}])
 def test_missing_parents_are_created_and_other_entries_stay(cluster: Cluster, existing: dict[str, Any]) -> None:
     name = cluster.create_node(**existing)
     before = cluster.node(name)
-    api_node = opened(cluster.kubeconfig(node_user(name)))
+    api_node = node_of(cluster.kubeconfig(node_user(name)))
     api_node.write(patch_of(api_node.read(), 1, annotations={ANNOTATION: "{}"}, condition=CONDITION))
     after = cluster.node(name)
     assert after["status"]["capacity"] == {**before["status"].get("capacity", {}), NAME: "1"}
@@ -85,7 +85,7 @@ def test_of_several_conditions_of_capacityds_type_one_is_left(cluster: Cluster, 
     path, ready = f"/api/v1/nodes/{node}/status", {"type": "Ready", "status": "True"}
     added = [{"op": "add", "path": "/status/conditions", "value": [entries[0], ready, entries[1]]}]
     cluster.admin.patch(path, added, "json")
-    api_node = opened(cluster.kubeconfig(node_user(node)))
+    api_node = node_of(cluster.kubeconfig(node_user(node)))
     state = api_node.read()
     assert len(state.conditions) == 2
     after = api_node.write(replace(patch_of(state), removes_conditions=True, condition=CONDITION))
@@ -96,7 +96,7 @@ def test_of_several_conditions_of_capacityds_type_one_is_left(cluster: Cluster, 
 @pytest.mark.parametrize("registered_anew", [False, True])
 def test_any_change_since_the_node_was_read_is_a_conflict(cluster: Cluster, node: str, registered_anew: bool) -> None:
     """Another writer sets a label, or the Node is registered anew."""
-    api_node = opened(cluster.kubeconfig(node_user(node)))
+    api_node = node_of(cluster.kubeconfig(node_user(node)))
     state = api_node.read()
     path = f"/api/v1/nodes/{node}"
     if registered_anew:
@@ -112,7 +112,7 @@ def test_any_change_since_the_node_was_read_is_a_conflict(cluster: Cluster, node
 
 
 def test_an_invalid_content_is_rejected(cluster: Cluster, node: str) -> None:
-    api_node = opened(cluster.kubeconfig(node_user(node)))
+    api_node = node_of(cluster.kubeconfig(node_user(node)))
     state = api_node.read()
     with pytest.raises(NodeRejected):
         api_node.write(patch_of(state, -1))
@@ -122,27 +122,27 @@ def test_an_invalid_content_is_rejected(cluster: Cluster, node: str) -> None:
 
 
 def test_another_nodes_node_is_refused(cluster: Cluster, node: str, kubernetes: str) -> None:
-    mine = cluster.create_node()
+    own = cluster.create_node()
     cache = CredentialsCache(Identity(node, is_certain=True, is_own_node=True))
-    asked = ApiNode(str(cluster.kubeconfig(node_user(mine))), None, Machine("no-such-host", None), cache)
+    another = ApiNode(str(cluster.kubeconfig(node_user(own))), None, Machine("no-such-host", None), cache)
     denied = "A kubelet's identity has access to its own Node only"
     if has_feature(kubernetes, OWN_NODE_ONLY):
-        with pytest.raises(NodeUnauthorized, match=f'get nodes with HTTP 403: .*"system:node:{mine}" .*{denied}'):
-            asked.read()
+        with pytest.raises(NodeUnauthorized, match=f'get nodes with HTTP 403: .*"system:node:{own}" .*{denied}'):
+            another.read()
     else:
-        assert asked.read().name == node
+        assert another.read().name == node
     cache.identity = Identity(node, is_certain=True, is_own_node=True)
     with pytest.raises(NodeUnauthorized, match=f"patch nodes/status with HTTP 403: .*{denied}"):
-        asked.write(Patch("uid", "1", capacity={NAME: 1}))
-    with pytest.raises(NodeUnauthorized, match=f'node_name is "{node}", but the credentials belong to Node "{mine}"'):
-        opened(cluster.kubeconfig(node_user(mine)), node).read()
+        another.write(Patch("uid", "1", capacity={NAME: 1}))
+    with pytest.raises(NodeUnauthorized, match=f'node_name is "{node}", but the credentials belong to Node "{own}"'):
+        node_of(cluster.kubeconfig(node_user(own)), node).read()
 
 
 def test_the_missing_right_is_named(cluster: Cluster, node: str) -> None:
     user = f"agent-of-{node}"
     config = cluster.kubeconfig(user, credentials="certificate")
 
-    api_node = opened(config, node)
+    api_node = node_of(config, node)
     with pytest.raises(NodeUnauthorized, match=f'"{user}" cannot get .* needs a role with the verb "get" on "nodes"'):
         api_node.read()
     cluster.grant(user, "get", "nodes")
@@ -161,7 +161,7 @@ def test_without_credentials_the_user_is_anonymous(cluster: Cluster, node: str) 
     config = cluster.kubeconfig(ADMIN)
     config.write_text(kubeconfig(cluster.url, cluster.ca_file, {}))
     with pytest.raises(NodeUnauthorized, match="The request arrived without credentials"):
-        opened(config, node).read()
+        node_of(config, node).read()
 
 
 def test_only_the_authority_of_the_kubeconfig_is_trusted(cluster: Cluster, node: str) -> None:
@@ -175,13 +175,13 @@ def test_only_the_authority_of_the_kubeconfig_is_trusted(cluster: Cluster, node:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ssl.SSLContext, "wrap_socket", remember)
-        api_node = opened(cluster.kubeconfig(node_user(node)))
+        api_node = node_of(cluster.kubeconfig(node_user(node)))
         assert api_node.read().name == node
     assert [context.cert_store_stats()["x509"] for context in used] == [1]
 
 
 def test_which_quantities_the_api_server_accepts(cluster: Cluster, node: str) -> None:
-    edge = LARGEST_QUANTITY // 1000
+    edge = LARGEST_QUANTITY // 1000  # is_storable() has another rule for numbers above
     numbers = [0, 1, edge - 1, edge, *(2**n for n in range(52, 63)), LARGEST_QUANTITY - 1, LARGEST_QUANTITY]
     numbers += [edge + 1, edge + 2, *(10**n for n in range(15, 19)), 9 * 10**18, 123_456_789_012_345_678]
     assert {n: is_accepted(cluster, node, n) for n in numbers} == {n: is_storable(n) for n in numbers}
@@ -203,7 +203,7 @@ def test_names_and_numbers_at_the_limits_are_stored_unchanged(cluster: Cluster, 
     names = [f"example.com/{'x' * 63}", f"{domain}/x", "example.com/A_b.C-d", "example.com/0", "x/y"]
     numbers = dict.fromkeys(names, LARGEST_QUANTITY)
     numbers |= {f"example.com/x{n}": n for n in (1000, 0, 3000, 10**6, 1024, 2048, 9 * 10**15, 1500)}
-    api_node = opened(cluster.kubeconfig(node_user(node)))
+    api_node = node_of(cluster.kubeconfig(node_user(node)))
     state = api_node.read()
     after = api_node.write(Patch(state.uid, state.resource_version, capacity=numbers))
     assert {name: after.capacity[name] for name in numbers} == {name: str(number) for name, number in numbers.items()}

@@ -37,7 +37,7 @@ def test_the_machine_joins(cluster: Cluster) -> None:
         service.wait_error("client-certificate named in")
         # The second pass sees a certificate that came before the service watched its path.
         service.wait_passes(2, passes)
-        # In one step, because a pass may begin between two steps.
+        # The folder with the certificate appears in one step, because a pass may begin between two steps.
         new_folder = service.folder / "pki.new"
         new_folder.mkdir()
         (new_folder / current.name).symlink_to(certificate)
@@ -45,7 +45,7 @@ def test_the_machine_joins(cluster: Cluster) -> None:
         service.wait_error("Connection refused")
         service.connect()
         service.wait_error("Has the kubelet registered?")
-        service.wait(lambda: service.watched, PATIENCE, "it watches for the Node")
+        service.wait(lambda: service.watched, PATIENCE, "the service watches for the Node")
         cluster.create_node(name)
         service.wait_capacity("1")
         service.wait(lambda: "recovered" in service.log(), PROMPT, "there is no error left")

@@ -18,18 +18,18 @@ def test_the_service_is_killed(proxy: Proxy, service: Service) -> None:
     service.join(proxy.url)
     service.start()
     service.requests()
-    is_held, go = threading.Event(), threading.Event()
+    is_held, may_go_on = threading.Event(), threading.Event()
 
     def hold(exchange: Exchange) -> None:
         is_held.set()
-        go.wait(PATIENCE)
+        may_go_on.wait(PATIENCE)
         exchange.relay()
 
     proxy.actions.append(hold)
     service.machine.plug("1-2")
-    service.wait(is_held.is_set, PATIENCE, "a pass is under way")
+    service.wait(is_held.is_set, PATIENCE, "the proxy holds a PATCH back")
     service.stop(signal.SIGKILL)
-    go.set()
+    may_go_on.set()
     service.start()
     service.wait_capacity("2")
     assert [request.verb for request in service.requests()].count("patch") == 1, "no double write"
@@ -38,7 +38,7 @@ def test_the_service_is_killed(proxy: Proxy, service: Service) -> None:
 
 def test_a_full_runtime_directory(cluster: Cluster) -> None:
     """Numbers are still published and removed. `status` says what it cannot show."""
-    name, full = "example.com/a", "No space left on device"
+    name, no_space = "example.com/a", "No space left on device"
     with service_on_machine(cluster) as service:
         service.runtime_directory.mkdir()
         service.machine.run("mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", service.runtime_directory)
@@ -53,9 +53,9 @@ def test_a_full_runtime_directory(cluster: Cluster) -> None:
             write_number(service, number)
             service.wait_capacity(str(number), name)
         service.wait_true()
-        stale = f"! {service.runtime_directory} is not writable: {full}; the information below is stale"
+        stale = f"! {service.runtime_directory} is not writable: {no_space}; the information below is stale"
         assert stale in service.cli("status").stdout
-        assert service.log().count(full) == 1, "it is logged once"
+        assert service.log().count(no_space) == 1, "it is logged once"
 
         service.machine.run("rm", fill)
         write_number(service, 6)
@@ -66,6 +66,7 @@ def test_a_full_runtime_directory(cluster: Cluster) -> None:
 
 
 def write_number(service: Service, number: int) -> None:
+    """Writes the number into the file that the service reads, in one step."""
     new = service.folder / "a.new"
     new.write_text(str(number))
     new.rename(service.folder / "a")

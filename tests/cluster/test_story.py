@@ -10,7 +10,7 @@ from tests.cluster.admission import create_denial, delete_denial, is_denied
 from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.kubelet import Kubelet
-from tests.cluster.nodewatch import untrue_after_others, watch_node
+from tests.cluster.nodewatch import watch_node, wrongly_true_after_others
 from tests.cluster.pods import out_of, run_pod
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.service import DONGLES, PROMPT, service_on_machine
@@ -47,18 +47,17 @@ def test_a_node_from_its_boot_to_withdrawal(cluster: Cluster, kubelet: Kubelet) 
         wait_until(lambda: f"Insufficient {DONGLE}" in cluster.unschedulable(two), PATIENCE, "two more are too many")
         service.machine.plug("1-5")
         service.wait_capacity("5")
-        wait_until(lambda: cluster.pod_phase(two) == "Running", PATIENCE, "with a fifth they are not")
+        wait_until(lambda: cluster.pod_phase(two) == "Running", PATIENCE, "with a fifth, there are enough")
         service.machine.unplug("1-5")
         service.wait_capacity("4")
         assert [cluster.pod_phase(pod) for pod in (three, two)] == ["Running", "Running"], "nothing is evicted"
 
         kubelet.restart()
-        stopped = wait_until(
-            lambda: [pod for pod in (three, two) if out_of(cluster, pod, DONGLE)],
-            PATIENCE,
-            "what no longer fits is stopped",
-        )
-        assert len(stopped) == 1
+
+        def stopped() -> list[str]:
+            return [pod for pod in (three, two) if out_of(cluster, pod, DONGLE)]
+
+        assert len(wait_until(stopped, PATIENCE, "what no longer fits is stopped")) == 1
 
         kubelet.restart(zeroing=True)
         service.wait_capacity("4")
@@ -75,7 +74,7 @@ def test_a_node_from_its_boot_to_withdrawal(cluster: Cluster, kubelet: Kubelet) 
         service.machine.plug("1-5")
         file.write_text("8")
         service.wait_capacity("8", seats)
-        service.wait(lambda: service.condition().get("reason") == "Denied", PROMPT, "the condition has it")
+        service.wait(lambda: service.condition().get("reason") == "Denied", PROMPT, "the condition says so")
         assert (service.condition()["status"], service.capacity()) == ("False", "4")
         assert "not today" in service.condition()["message"]
         delete_denial(cluster, f"story-{name}")
@@ -95,10 +94,11 @@ def test_a_node_from_its_boot_to_withdrawal(cluster: Cluster, kubelet: Kubelet) 
         assert not service.condition()
         assert service.published() == {}
     quantities = [version.allocatable.get(DONGLE) for version in watch if version.condition.get("status") == "True"]
-    assert [quantity for quantity, _ in groupby(q for q in quantities if q != "0")] == ["4", "5", "4", "5"]
+    not_zeroed = [quantity for quantity in quantities if quantity != "0"]
+    assert [quantity for quantity, _ in groupby(not_zeroed)] == ["4", "5", "4", "5"]
     types = [version.type for version in watch]
     assert (types.count("ADDED"), types.count("DELETED")) == (2, 1)
-    for untrue in untrue_after_others(watch.versions):
-        assert untrue.allocatable[DONGLE] == "0", "only the kubelet's 0 makes a version untrue"
-        healed = next(v.received for v in watch if v.received > untrue.received and not v.untrue)
-        assert healed - untrue.received < 60
+    for wrong in wrongly_true_after_others(watch.versions):
+        assert wrong.allocatable[DONGLE] == "0", "only the kubelet's 0 makes the condition wrong"
+        corrected = next(v.received for v in watch if v.received > wrong.received and not v.wrongly_true)
+        assert corrected - wrong.received < 60

@@ -9,7 +9,6 @@ from tests.cluster.binaries import numbers
 
 PAGE = ROOT / "tests/cluster/versions.md"
 
-
 OWN_NODE_ONLY = "a kubelet's identity reads its own Node only"
 BOUND_TOKENS = "a token is bound to a Node"
 CONSTRAINED_IMPERSONATION = "a ServiceAccount may act as its own Node"
@@ -22,7 +21,7 @@ MUTATING_POLICIES = "MutatingAdmissionPolicies belong to admissionregistration.k
 
 def differences() -> dict[str, str]:
     """The first version with each feature, such as 1.31. A feature is named by the first cell of its row."""
-    table = PAGE.read_text().partition("\n## What differs\n")[2]
+    table = PAGE.read_text().partition("\n## What differs\n")[2]  # a row: | a token is bound to a Node | 1.31 | … |
     return dict(re.findall(r"^\| (.+?) \| (\d+\.\d+) \| .+ \|$", table, re.MULTILINE))
 
 

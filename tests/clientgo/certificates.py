@@ -289,9 +289,7 @@ CASES: Mapping[str, Case] = {
     "server's certificate without extensions": _accepted(_leaf_with, LOOPBACK),
     "for clients only": _refused(_leaf_with, "extendedKeyUsage = clientAuth\n" + LOOPBACK),
     "for any purpose": _accepted(
-        _leaf_with,
-        "extendedKeyUsage = anyExtendedKeyUsage\n" + LOOPBACK,
-        differs="OpenSSL wants serverAuth by name",
+        _leaf_with, "extendedKeyUsage = anyExtendedKeyUsage\n" + LOOPBACK, differs="OpenSSL wants serverAuth by name"
     ),
     "expired": _refused(_usual_leaf, days=-1),
     "SHA-1": _refused(_usual_leaf, digest="sha1"),

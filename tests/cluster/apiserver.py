@@ -14,9 +14,9 @@ from tests.cluster.processes import PATIENCE, Daemon
 class ApiServer:
     """The API server, not started yet."""
 
-    def __init__(self, program: Path, folder: Path, authority: Authority, etcd: int, admin: Api) -> None:
-        """etcd: the port of etcd. folder: for the log and the audit log. admin: to ask whether the server is ready."""
-        self.etcd = etcd
+    def __init__(self, program: Path, folder: Path, authority: Authority, etcd_port: int, admin: Api) -> None:
+        """folder: for the log and the audit log. admin: to ask whether the server is ready."""
+        self.etcd_port = etcd_port
         (folder / "tokens.csv").write_text(token_file())
         (folder / "policy.json").write_text(json.dumps(POLICY))
         certificate, key = authority.server()
@@ -26,7 +26,7 @@ class ApiServer:
         self._daemon: Daemon | None = None
         self._command: list[str | Path] = [
             program,
-            f"--etcd-servers=http://127.0.0.1:{etcd}",
+            f"--etcd-servers=http://127.0.0.1:{etcd_port}",
             "--bind-address=127.0.0.1",
             "--advertise-address=127.0.0.1",
             f"--secure-port={admin.url.rpartition(':')[2]}",

@@ -148,7 +148,7 @@ def _build(go: Path, names: list[str], target: Path, source: Source) -> None:
 
 
 def _built_as(package: str) -> str:
-    """The name that go gives to a program: the last part of the package path that is not a version."""
+    """The name that go gives to a program: the last part of the package path that is no version, such as v3."""
     *_, before, last = ["", *package.split("/")]
     return before if re.fullmatch(r"v\d+", last) else last
 

@@ -105,6 +105,7 @@ class Authority:
         return path
 
     def _certificate(self, name: str, subject: str, kind: str, signed: bool = False) -> None:
+        """Makes a key and a certificate. kind: the section of openssl.cnf with the certificate's extensions."""
         signer: list[str | Path] = ["-CA", self.ca_file, "-CAkey", self.folder / "ca.key"] if signed else []
         key = self.key(name)
         _openssl(

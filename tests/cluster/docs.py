@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from tests import ROOT
 from tests.cluster.agent import capacityd, kubectl_capacityd
@@ -36,8 +37,8 @@ from tests.support.pages import pages, place, play, same
 
 _PATIENCE = 90.0  # seconds within which a command that only reads must print the output on the page
 _SETTLE = 6.0  # the same, if the page shows no output yet
-_AGAIN = 1.0  # seconds between two tries; a command takes half a second of CPU time
-_READS = re.compile(
+_PAUSE = 1.0  # seconds between two tries; a command takes half a second of CPU time
+_ONLY_READS = re.compile(
     r"kubectl (get|describe|events)\b|--dry-run=server\b|capacityd (status|devices|probe|plan|fleet|template)\b"
 )
 
@@ -45,7 +46,7 @@ _READS = re.compile(
 class Shell:
     """A user's shell with kubectl and capacityd.
 
-    hidden: texts in outputs, and what a reader sees instead. paths: a reader's paths, and where they are here.
+    hidden: texts in outputs, and what a reader sees instead. paths: paths on the pages, and where they are here.
     """
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
@@ -82,15 +83,15 @@ class Shell:
             return f"{self._status}\n"
         end = time.monotonic() + (_PATIENCE if shown else _SETTLE)
         output = self.run_once(command)
-        while _READS.search(command) and same(output) != same(shown) and time.monotonic() < end:
-            time.sleep(_AGAIN)
+        while _ONLY_READS.search(command) and same(output) != same(shown) and time.monotonic() < end:
+            time.sleep(_PAUSE)
             output = self.run_once(command)
         return output
 
     def run_once(self, command: str) -> str:
         """Returns the command's output."""
-        for readers, ours in self.paths.items():
-            command = command.replace(readers, ours)
+        for on_page, here in self.paths.items():
+            command = command.replace(on_page, here)
         done = subprocess.run(
             [*TIED_TO_US, "sh", "-c", re.sub(r"\bsudo ", "", command)],
             stdout=subprocess.PIPE,
@@ -107,8 +108,8 @@ class Shell:
         )
         self._status = done.returncode
         output = done.stdout
-        for ours, readers in self.hidden.items():
-            output = output.replace(ours, readers)
+        for here, on_page in self.hidden.items():
+            output = output.replace(here, on_page)
         return output
 
 
@@ -157,13 +158,13 @@ class ClusterWorld:
 
     def _do_machine(self, file: str) -> None:
         if self._service is not None:
-            raise ValueError("a page of the cluster has one machine: name it before anything runs there")
+            raise ValueError("a page has one machine: name it before any directive that uses the service")
         self._machine = ROOT / file
 
     def _do_plug(self, port: str) -> None:
-        interfaces = [("ffffff", "usbfs")]
-        number = int(port[-1]) + 2
-        device = usb_device(port, "0529", "0001", None, "SafeNet", "Sentinel HL", "ff0000", interfaces, number=number)
+        texts: dict[str, Any] = {"serial": None, "manufacturer": "SafeNet", "model": "Sentinel HL"}
+        kind: dict[str, Any] = {"device_class": "ff0000", "interfaces": [("ffffff", "usbfs")]}
+        device = usb_device(port, "0529", "0001", number=int(port[-1]) + 2, **texts, **kind)
         self.service.machine.plug(port, device=device)
 
     def _do_unplug(self, port: str) -> None:

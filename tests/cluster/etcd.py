@@ -25,7 +25,7 @@ def no_space(cluster: Cluster) -> Iterator[None]:
 
 
 def _ask(cluster: Cluster, path: str, body: object) -> Any:
-    url = f"http://127.0.0.1:{cluster.api_server.etcd}/v3/{path}"
+    url = f"http://127.0.0.1:{cluster.api_server.etcd_port}/v3/{path}"
     request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=PATIENCE) as response:
         return json.load(response)

@@ -15,7 +15,7 @@ from tests.cluster.nodewatch import NodeWatch, Version, watch_node
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.truth import Span, broken_promise, is_right, quantities, right_within
 
-MINUTE = 75.0
+ONCE_A_MINUTE = 75.0
 """Seconds within which something that happens once a minute must have happened."""
 SETTLED = 12.0
 """Seconds for which the Node must stay right at the end. It is more than the 10 s between a kubelet's reports."""
@@ -72,7 +72,9 @@ def _judge(scene: Scene, watch: NodeWatch, spans: Sequence[Span]) -> list[str]:
         seconds = _right_at(watch, scene) - end
         if seconds > within:
             wrong.append(f"right only after {seconds:.1f} s, not within {within:.1f}")
-        wait_until(lambda: scene.service.cli("status").returncode == 0, MINUTE, "status finds nothing wrong", pause=2.0)
+        wait_until(
+            lambda: scene.service.cli("status").returncode == 0, ONCE_A_MINUTE, "status finds nothing wrong", pause=2.0
+        )
     except TimeoutError as error:
         wrong += [str(error), f"expected {quantities(scene.changes)}", scene.service.cli("status").stdout]
     if broken := broken_promise(watch.versions, scene.changes, spans, time.time()):

@@ -13,7 +13,7 @@ from itertools import cycle
 from pathlib import Path
 
 from tests.cluster.admission import create_denial, delete_denial, is_denied
-from tests.cluster.agent import DONGLE, capacityd
+from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.etcd import no_space
 from tests.cluster.identity import create_node
@@ -36,7 +36,7 @@ class Scene:
     cluster: Cluster
     service: Service
     kubelet: Kubelet | None
-    hook: Webhook | None
+    webhook: Webhook | None
     numbers: dict[str, int] = field(default_factory=lambda: {DONGLE: 2, SEATS: 4, POOL: 5, FRESH: 3})
     """The machine's quantity of each resource."""
     changes: list[Change] = field(default_factory=list)
@@ -98,7 +98,7 @@ def runtime_not_ready(scene: Scene) -> Iterator[None]:
 
 @contextmanager
 def mount_over_folder(scene: Scene) -> Iterator[None]:
-    """A mount hides the folder of the seats, and stays. No event reports it, but the comparison once a minute."""
+    """A mount hides the folder of the seats, and stays. No event reports it, so the next comparison finds it."""
     over = scene.service.folder / "over"
     over.mkdir()
     scene.numbers[SEATS] *= 3
@@ -111,18 +111,18 @@ def mount_over_folder(scene: Scene) -> Iterator[None]:
 
 @contextmanager
 def inotify_used_up(scene: Scene) -> Iterator[None]:
-    """No more files can be watched, and the folder of the pool is replaced."""
-    set_limit(scene, 0)
+    """The service can watch no more files, and the folder of the pool is replaced."""
+    set_inotify_limit(scene, 0)
     folder = scene.service.folder / "pool"
     folder.rename(scene.service.folder / f"old-{time.monotonic_ns()}")
     folder.mkdir()
     scene.change(POOL)
     yield
-    set_limit(scene, 1000)
+    set_inotify_limit(scene, 1000)
 
 
-def set_limit(scene: Scene, number: int) -> None:
-    """Sets the inotify limit of the user namespace in which only the service runs."""
+def set_inotify_limit(scene: Scene, number: int) -> None:
+    """Sets the limit of inotify instances in the service's own user namespace."""
     assert scene.service.process is not None
     user = f"--user=/proc/{scene.service.process.pid}/ns/user"
     scene.service.machine.run("nsenter", user, "sh", "-c", f"echo {number} >/proc/sys/user/max_inotify_instances")
@@ -142,21 +142,21 @@ def policy_denies(scene: Scene) -> Iterator[None]:
 @contextmanager
 def webhook_denies(scene: Scene) -> Iterator[None]:
     """A webhook denies each change of a resource."""
-    assert scene.hook is not None
-    scene.hook.denied = DONGLE
+    assert scene.webhook is not None
+    scene.webhook.denied = DONGLE
     scene.change(DONGLE)
     yield
-    scene.hook.denied = ""
+    scene.webhook.denied = ""
 
 
 @contextmanager
 def condition_removed(scene: Scene) -> Iterator[None]:
     """A webhook removes the condition from each write."""
-    assert scene.hook is not None
-    scene.hook.removes_condition = True
+    assert scene.webhook is not None
+    scene.webhook.removes_condition = True
     scene.change()
     yield
-    scene.hook.removes_condition = False
+    scene.webhook.removes_condition = False
 
 
 @contextmanager
@@ -171,7 +171,7 @@ def second_agent(scene: Scene) -> Iterator[None]:
 
 @contextmanager
 def source_too_old(scene: Scene) -> Iterator[None]:
-    """The file of FRESH is not written any more."""
+    """The file of FRESH is not written any more, so its reading becomes unknown after MAX_AGE."""
     scene.refreshed.clear()
     path = scene.service.folder / "fresh" / "number"
     scene.changes.append(Change(path.stat().st_mtime + MAX_AGE, {FRESH: None}))
@@ -182,7 +182,7 @@ def source_too_old(scene: Scene) -> Iterator[None]:
 
 
 def refresh(scene: Scene) -> None:
-    """Makes the file of FRESH new."""
+    """Gives the file of FRESH the present time."""
     os.utime(scene.service.folder / "fresh" / "number")
 
 
@@ -203,7 +203,7 @@ def node_missing(scene: Scene) -> Iterator[None]:
 
 @contextmanager
 def store_full(scene: Scene) -> Iterator[None]:
-    """etcd takes no write (NOSPACE)."""
+    """etcd refuses writes (NOSPACE)."""
     with no_space(scene.cluster):
         scene.change()
         yield
@@ -225,7 +225,7 @@ FAULTS: Mapping[str, Fault] = {
 
 
 def resources(folder: Path) -> str:
-    """The configuration, in TOML. folder: contains a folder for each file."""
+    """The configuration, in TOML. folder: contains a folder for each file, such as seats/number."""
     tables = [DONGLES]
     for name, options in {SEATS: "", POOL: "", FRESH: f', max_age = "{MAX_AGE:.0f}s"'}.items():
         path = folder / name.partition("/")[2] / "number"
@@ -241,14 +241,14 @@ def prepared_scene(cluster: Cluster, kinds: Collection[str]) -> Iterator[Scene]:
         if nodes_kubelet:
             nodes_kubelet.start()
         name = nodes_kubelet.name if nodes_kubelet else create_node(cluster)
-        hook = stack.enter_context(webhook(cluster, name)) if {"webhook", "condition"} & set(kinds) else None
+        needs_webhook = not {"webhook", "condition"}.isdisjoint(kinds)
+        hook = stack.enter_context(webhook(cluster, name)) if needs_webhook else None
         dongles = usb_device("1-1"), usb_device("1-2")
         service = stack.enter_context(service_on_machine(cluster, *dongles, node=name, kubelet=nodes_kubelet))
         scene = Scene(cluster, service, nodes_kubelet, hook)
         write_files(service, scene.numbers)
         if "inotify" in kinds:
-            own_limits = ["unshare", "--user", "--map-root-user"]
-            service.command = [*own_limits, *capacityd(), "run", "--config", service.config]
+            service.command = ["unshare", "--user", "--map-root-user", *service.command]
         scene.seats_folder = service.folder / "seats"
         scene.refreshed.set()
         scene.note(*scene.numbers)

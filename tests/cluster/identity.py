@@ -15,8 +15,7 @@ READY = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
 
 Kind = Literal["certificate", "account"]
 
-
-_INFO = (
+_NODE_INFO = (
     *("architecture", "bootID", "containerRuntimeVersion", "kernelVersion", "kubeProxyVersion", "kubeletVersion"),
     *("operatingSystem", "osImage", "systemUUID"),
 )
@@ -33,7 +32,7 @@ def create_node(cluster: Cluster, name: str | None = None) -> str:
             "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"},
             "conditions": [READY],
             "addresses": [{"type": "Hostname", "address": "here"}],
-            "nodeInfo": {**dict.fromkeys(_INFO, ""), "machineID": MACHINE_ID},
+            "nodeInfo": {**dict.fromkeys(_NODE_INFO, ""), "machineID": MACHINE_ID},
         },
     )
 
@@ -56,7 +55,7 @@ def account_token(cluster: Cluster, node: str = "") -> str:
 
 
 def request(cluster: Cluster, kubeconfig: Path, method: str, path: str, body: object = None, kind: str = "") -> str:
-    """Makes a request. Returns why the API server rejects it, or ""."""
+    """Makes a request. Returns why the API server rejects it, or "". kind: of the patch, such as json."""
     user = json.loads(kubeconfig.read_text())["users"][0]["user"]
     api = Api(cluster.url, cluster.ca_file, user.get("token"), user.get("client-certificate"))
     try:
@@ -67,10 +66,12 @@ def request(cluster: Cluster, kubeconfig: Path, method: str, path: str, body: ob
 
 
 def write(cluster: Cluster, kubeconfig: Path, node: str, patch: list[dict[str, Any]]) -> str:
+    """Writes a JSON patch to the status of the Node. Returns why the API server rejects it, or ""."""
     return request(cluster, kubeconfig, "PATCH", f"/api/v1/nodes/{node}/status", patch, "json")
 
 
 def event(cluster: Cluster, kubeconfig: Path, node: str) -> str:
+    """Creates an Event about the Node. Returns why the API server rejects it, or ""."""
     about = {
         "metadata": {"generateName": "e-", "namespace": "default"},
         "involvedObject": {"kind": "Node", "name": node},

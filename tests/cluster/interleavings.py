@@ -44,7 +44,8 @@ class OtherWriter:
 
     def act(self) -> None:
         """Makes one change."""
-        action = self._chance.choice((self.capacity, self.allocatable, self.condition, self.annotation, self.theirs))
+        actions = (self.capacity, self.allocatable, self.condition, self.annotation, self.other_resource)
+        action = self._chance.choice(actions)
         action()
         self.counts[action.__name__] += 1
 
@@ -55,18 +56,20 @@ class OtherWriter:
         self._status({"allocatable": {self._name(): self._quantity()}})
 
     def condition(self) -> None:
-        """Sets or removes a condition of our type, or sets another one."""
+        """Sets or removes the condition of capacityd's type, or sets another one."""
         ours = {"type": CONDITION, "status": self._chance.choice(("True", "False")), "reason": "Foreign", "message": ""}
         theirs = {"type": "Ready", "status": self._chance.choice(("True", "False")), "reason": "Foreign", "message": ""}
         removed = {"type": CONDITION, "$patch": "delete"}
         self._status({"conditions": [self._chance.choice((ours, ours, theirs, removed))]})
 
     def annotation(self) -> None:
-        text = self._chance.choice((None, json.dumps({self._name(): self._chance.randint(0, 5)}), "{"))
+        """Changes capacityd's annotation, or another one."""
+        one_number = json.dumps({self._name(): self._chance.randint(0, 5)})
+        text = self._chance.choice((None, one_number, "{"))  # "{" is no JSON
         annotations = self._chance.choice(({ANNOTATION: text}, {"other.example/note": str(self._chance.random())}))
         self._cluster.admin.patch(self._path, {"metadata": {"annotations": annotations}})
 
-    def theirs(self) -> None:
+    def other_resource(self) -> None:
         self._status({key: {OTHER: str(self._chance.randint(0, 9))} for key in ("capacity", "allocatable")})
 
     def _status(self, change: Mapping[str, object]) -> None:

@@ -2,7 +2,7 @@
 
     python3 -I killer.py AGENT FOLDER SELECTION
 
-Reads commands, one a line: start (a worker for a pass, without a memory), kill, and wait (until the worker ends).
+Reads commands, one on each line: start (a worker for a pass, without a memory), kill, and wait (until the worker ends).
 Answers each command with a line: started, ended or killed.
 """
 
@@ -25,8 +25,8 @@ def main(agent: str, folder: str, selection: str) -> None:
 
     selected = decode(Selection, parse(selection.encode()))
     pid = 0
-    for order in map(str.strip, sys.stdin):
-        if order == "start":
+    for command in map(str.strip, sys.stdin):
+        if command == "start":
             pid = os.fork()
             if pid == 0:
                 nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -36,7 +36,7 @@ def main(agent: str, folder: str, selection: str) -> None:
                 os._exit(do_job(folder, selected, request))
             print("started", flush=True)
             continue
-        if order == "kill":
+        if command == "kill":
             os.kill(pid, signal.SIGKILL)  # the worker is not reaped yet, so the pid is still its own
         print("killed" if os.WIFSIGNALED(os.waitpid(pid, 0)[1]) else "ended", flush=True)
 

@@ -14,7 +14,7 @@ from tests.cluster.controlplane import Cluster
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.network import persistently
 
-# The newest version on the module proxy.
+# Definitions of kinds, each as the Go module and the path of a file in it: the newest versions on the module proxy.
 PROMETHEUS_RULE = (
     "github.com/prometheus-operator/prometheus-operator@v0.88.0",
     "example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml",

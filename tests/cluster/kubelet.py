@@ -24,8 +24,8 @@ PAUSE = "registry.k8s.io/pause:3.10"
 # The kubelet puts device-plugins here, whatever --root-dir is.
 STATE = Path("/var/lib/kubelet")
 
-# These mounts protect the machine itself. An overlay makes the folder to mount on, in case no kubelet is installed. A
-# kubelet would also create /var/log/containers, and set kernel parameters; here it finds files with its values instead.
+# These mounts protect the machine itself. $1: an empty folder. If no kubelet is installed, an overlay adds the folder
+# STATE. A kubelet would also create /var/log/containers, and set kernel parameters: here it finds its values in files.
 _NAMESPACE = f"""
 set -eu
 mount -t tmpfs tmpfs "$1"
@@ -139,7 +139,7 @@ class Kubelet:
         line = f"ready {str(ready).lower()}"
         before = self._runtime.output().splitlines().count(line)
         self._runtime.send(signal.SIGUSR2 if ready else signal.SIGUSR1)
-        self._runtime.wait_for_line(line, PATIENCE, before + 1)
+        self._runtime.wait_for_line(line, PATIENCE, times=before + 1)
 
     @property
     def device_plugins(self) -> Path:

@@ -20,7 +20,7 @@ from tests.support.machines import Recording, bare, merge, usb_device, usb_path,
 UDEV = "run/udev"
 _PROXY = "/usr/lib/systemd/systemd-socket-proxyd"
 
-# A separate /run, so that udev's folder is not created on the machine itself.
+# $1: the tree. /run is separate, so that udev's folder is not created on the machine itself.
 _MOUNTS = """
 set -eu
 mount --bind "$1/sys" /sys

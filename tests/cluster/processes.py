@@ -48,10 +48,10 @@ def starvation() -> float:
     https://docs.kernel.org/accounting/psi.html
     """
     try:
-        some, _, _ = Path("/proc/pressure/cpu").read_text().partition("\n")
+        line, _, _ = Path("/proc/pressure/cpu").read_text().partition("\n")
     except OSError:
         return 0.0
-    return int(some.rpartition("total=")[2]) / 1e6
+    return int(line.rpartition("total=")[2]) / 1e6  # "some avg10=0.00 avg60=0.00 avg300=0.00 total=MICROSECONDS"
 
 
 @contextmanager

@@ -273,11 +273,7 @@ def _port(url: str) -> int:
 
 @contextmanager
 def service_on_machine(
-    cluster: Cluster,
-    *parts: Recording,
-    node: str | None = None,
-    kubelet: Kubelet | None = None,
-    name: str = "service",
+    cluster: Cluster, *parts: Recording, node: str | None = None, kubelet: Kubelet | None = None, name: str = "service"
 ) -> Iterator[Service]:
     """The service, not started, on a machine with these devices that can reach the API server.
 

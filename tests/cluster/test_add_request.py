@@ -41,7 +41,7 @@ def limits_change(cluster: Cluster, body: dict[str, Any], namespace: str = BUILD
     return lambda: limits_of(dry_run(cluster, body, pods_path(namespace))) != before
 
 
-def requesting(number: str) -> dict[str, Any]:
+def needs(number: str) -> dict[str, Any]:
     """A container with this limit of the resource."""
     return container({RESOURCE: number})
 
@@ -72,11 +72,11 @@ CASES: Mapping[str, tuple[dict[str, Any], list[dict[str, str]]]] = {  # a pod, a
     "several containers: once": (pod([PLAIN, PLAIN]), [ONE, {}]),
     "an init container": (pod([PLAIN], [PLAIN]), [ONE, {}]),
     "a sidecar": (pod([PLAIN], [container(restartPolicy="Always")]), [ONE, {}]),
-    "a request already": (pod([requesting("7")]), [{RESOURCE: "7"}]),
-    "a request and an annotation": (pod([requesting("7")], annotations=annotation("3")), [{RESOURCE: "7"}]),
-    "a request of 0": (pod([requesting("0")]), [{RESOURCE: "0"}]),
-    "the second container requests": (pod([PLAIN, requesting("7")]), [{}, {RESOURCE: "7"}]),
-    "an init container requests": (pod([PLAIN], [requesting("7")]), [{}, {RESOURCE: "7"}]),
+    "a request already": (pod([needs("7")]), [{RESOURCE: "7"}]),
+    "a request and an annotation": (pod([needs("7")], annotations=annotation("3")), [{RESOURCE: "7"}]),
+    "a request of 0": (pod([needs("0")]), [{RESOURCE: "0"}]),
+    "the second container requests": (pod([PLAIN, needs("7")]), [{}, {RESOURCE: "7"}]),
+    "an init container requests": (pod([PLAIN], [needs("7")]), [{}, {RESOURCE: "7"}]),
 }
 
 

@@ -24,7 +24,7 @@ from tests.unit.node.test_api_node import respond
 
 # All versions with the newest urllib3, and the oldest version with the old urllib3. tests.cluster.matrix has the
 # other pairs. The mark whole excludes all but the oldest and the newest pair from `make ci`.
-CLIENTS = [pair for pair in ALL if pair[1] == URLLIB3[-1] or pair[0] == VERSIONS[0]]
+CLIENTS = [(version, urllib3) for version, urllib3 in ALL if urllib3 == URLLIB3[-1] or version == VERSIONS[0]]
 CLIENT_PARAMS = [
     pytest.param(pair, id="-".join(pair), marks=[] if pair in (ALL[0], ALL[-1]) else pytest.mark.whole)
     for pair in CLIENTS
@@ -33,6 +33,7 @@ CLIENT_PARAMS = [
 
 @pytest.fixture(scope="module", params=CLIENT_PARAMS)
 def python(request: pytest.FixtureRequest) -> Path:
+    """A Python with one of these pairs of versions."""
     return client(*request.param)
 
 
@@ -79,11 +80,11 @@ def test_every_version_distinguishes_a_failed_guard_from_a_rejection(
     service.connect(proxy.url)
     service.join(proxy.url)
 
-    def change_before(exchange: Exchange) -> None:
+    def change_node_first(exchange: Exchange) -> None:
         cluster.set_capacity(service.node, {DONGLE: "9"})
         exchange.relay()
 
-    proxy.actions.append(change_before)
+    proxy.actions.append(change_node_first)
     service.requests()
     service.cli("apply", status=4)
     assert [request.code for request in service.requests() if request.verb == "patch"] == [409, 200]
@@ -94,7 +95,8 @@ def test_every_version_distinguishes_a_failed_guard_from_a_rejection(
     assert "rejected the credentials" in service.cli("apply", status=3).stderr
 
 
-_ASK = f"""
+# A program that makes three requests with each kubeconfig, and prints the errors. Its first argument is AGENT.
+_THREE_REQUESTS = f"""
 import sys
 sys.path.insert(0, sys.argv[1])
 from capacityd.model.errors import NodeError
@@ -117,7 +119,7 @@ def test_every_version_explains_tls_errors(tmp_path: Path, python: Path) -> None
     authority, other = Authority.create(tmp_path / "authority"), Authority.create(tmp_path / "other")
     expired = certificate(authority, "expired", days=-1)
     named = certificate(authority, "named", names="DNS:elsewhere.example")
-    faults = {
+    faults = {  # a part of the message, and the server that causes it
         "Is the certificate-authority in the same file": answers(respond, other.server()),
         "certificate has expired": answers(respond, expired),
         "presented a certificate for other names": answers(respond, named),
@@ -125,32 +127,31 @@ def test_every_version_explains_tls_errors(tmp_path: Path, python: Path) -> None
         "it ended the TLS handshake": closes_after_client_hello,
         "(WRONG_VERSION_NUMBER)": plain_http,
     }
-    command: list[str | Path] = [python, "-I", "-c", _ASK, AGENT]
+    command: list[str | Path] = [python, "-I", "-c", _THREE_REQUESTS, AGENT]
     with ExitStack() as servers:
         for number, behave in enumerate(faults.values()):
             server = servers.enter_context(serve_tls(behave))
-            command.append(tmp_path / f"{number}.conf")
-            text = kubeconfig(server.url, authority.ca_file, {"token": "secret"})
-            (tmp_path / f"{number}.conf").write_text(text)
+            path = tmp_path / f"{number}.conf"
+            path.write_text(kubeconfig(server.url, authority.ca_file, {"token": "secret"}))
+            command.append(path)
         process = subprocess.run(command, capture_output=True, text=True)
     assert process.returncode == 0, process.stderr
     lines = process.stdout.splitlines()
     assert len(lines) == 3 * len(faults), process.stdout
-    for number, cause in enumerate(faults):
+    for number, message in enumerate(faults):
         for line in lines[3 * number : 3 * number + 3]:
-            assert cause in line
+            assert message in line
 
 
 def test_every_version_uses_the_proxy_of_the_kubeconfig_only(tmp_path: Path, python: Path) -> None:
     """Newer versions also use HTTPS_PROXY and NO_PROXY from the environment."""
     path = tmp_path / "kubelet.conf"
-    command: list[str | Path] = [python, "-I", "-c", _ASK, AGENT, path]
+    command: list[str | Path] = [python, "-I", "-c", _THREE_REQUESTS, AGENT, path]
     with serve(respond) as server:
         for proxy in (None, server.url):
             # No server has this address. The proxy answers in its place.
             document = json.loads(kubeconfig("http://192.0.2.1:1" if proxy else server.url, Path("/dev/null"), {}))
-            document["clusters"][0]["cluster"]["certificate-authority"] = ""
-            document["clusters"][0]["cluster"]["proxy-url"] = proxy
+            document["clusters"][0]["cluster"] |= {"certificate-authority": "", "proxy-url": proxy}
             path.write_text(json.dumps(document))
             environment = {"NO_PROXY": "192.0.2.1"} if proxy else {"HTTP_PROXY": "http://127.0.0.1:1"}
             process = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})

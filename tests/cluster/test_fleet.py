@@ -27,20 +27,20 @@ from tests.support.pages import blocks, commands
 
 NIC = "example.com/nic-mbps"
 PAGE = ROOT / "docs/operations.md"
-SAM = "sam"
+USER = "sam"
 SUITE = "tests.example/fleet"
 """The label of this module's Nodes. Other modules create other Nodes on the same API server."""
 
 
 @pytest.fixture(scope="module")
-def sam(cluster: Cluster) -> Path:
+def kubeconfig(cluster: Cluster) -> Path:
     """The kubeconfig of a user who may list Nodes and pods."""
-    cluster.grant(SAM, "list", "nodes", "pods")
-    return cluster.kubeconfig(SAM, credentials="certificate")
+    cluster.grant(USER, "list", "nodes", "pods")
+    return cluster.kubeconfig(USER, credentials="certificate")
 
 
 def fleet(kubeconfig: Path, *arguments: str, status: int, python: Path = CLIENT) -> subprocess.CompletedProcess[str]:
-    """Runs `kubectl capacityd fleet` with the arguments of run()."""
+    """Runs `kubectl capacityd fleet`. The parameters are those of run()."""
     return run(kubeconfig, "fleet", *arguments, status=status, python=python)
 
 
@@ -104,7 +104,7 @@ def nodes(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Nodes]:
     for waiting in cluster.admin.get(PODS)["items"]:
         if "nodeName" not in waiting["spec"]:  # other tests leave waiting pods
             cluster.admin.delete(f"{PODS}/{waiting['metadata']['name']}")
-    nodes = Nodes(cluster, request.node.name.partition("[")[0][:60])
+    nodes = Nodes(cluster, request.node.name.partition("[")[0][:60])  # a label has at most 63 characters
     yield nodes
     for name in nodes.pods:
         cluster.admin.delete(f"{PODS}/{name}")
@@ -115,34 +115,31 @@ def nodes(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Nodes]:
 
 @pytest.mark.since(CLASS_NAMES)
 def test_a_saved_list_says_the_same(cluster: Cluster, nodes: Nodes, tmp_path: Path) -> None:
-    """The list is saved with the command on the page."""
+    """The command that saves the list, `kubectl get KINDS OPTIONS >saved.json`, is in docs/operations.md."""
     nodes.create("saved-1")
     nodes.create("saved-2", 2)
     nodes.create_pod(3, "saved-1", nodeName="saved-1")
-    admin = cluster.admin_kubeconfig
     shown = [words for block in blocks(PAGE.read_text()) if block.kind == "sh" for words in commands(block)]
     ((kinds, options),) = ((words[2], words[3:-1]) for words in shown if words[-1] == ">saved.json")
-    kubectl: list[str | Path] = [cluster.binaries["kubectl"], "--kubeconfig", admin, "get", kinds, *options]
-    (tmp_path / "saved.json").write_bytes(subprocess.run(kubectl, capture_output=True, check=True).stdout)
+    file = tmp_path / "saved.json"
+    file.write_text(succeed(cluster, "get", kinds, *options))
     report = ["saved-1", "saved-2", "--json"]
-    live = json.loads(fleet(admin, *report, status=0).stdout)
-    saved = json.loads(
-        fleet(Path("/nonexistent"), "--node-file", str(tmp_path / "saved.json"), *report, status=0).stdout
-    )
+    live = json.loads(fleet(cluster.admin_kubeconfig, *report, status=0).stdout)
+    saved = json.loads(fleet(Path("/nonexistent"), "--node-file", str(file), *report, status=0).stdout)
     assert saved | {"as_of": 0} == live | {"as_of": 0}
     assert [node["resources"][0]["free"] for node in live["by_node"]] == [1, 2]
 
 
 @pytest.mark.protocol
-def test_what_is_free_is_what_the_scheduler_still_places(cluster: Cluster, sam: Path, nodes: Nodes) -> None:
+def test_what_is_free_is_what_the_scheduler_still_places(cluster: Cluster, kubeconfig: Path, nodes: Nodes) -> None:
     """The pods have sidecars, init containers before and after sidecars, and an overhead. One pod has finished."""
     nodes.create("free-1", 40)
 
-    def some(number: int, **more: object) -> dict[str, Any]:
-        return container({DONGLE: number}, **more)
+    def needs(dongles: int, **more: object) -> dict[str, Any]:
+        return container({DONGLE: dongles}, **more)
 
-    nodes.create_pod(1, "free-1", init=[some(3, restartPolicy="Always"), some(5)])  # 8 at the start, 4 later
-    nodes.create_pod(1, "free-1", init=[some(4), some(2, restartPolicy="Always")])  # 4 at the start, 3 later
+    nodes.create_pod(1, "free-1", init=[needs(3, restartPolicy="Always"), needs(5)])  # 8 at the start, 4 later
+    nodes.create_pod(1, "free-1", init=[needs(4), needs(2, restartPolicy="Always")])  # 4 at the start, 3 later
     with runtime_class(cluster, {DONGLE: "2"}) as heavy:
         nodes.create_pod(1, "free-1", runtimeClassName=heavy)  # 3 with the overhead
     nodes.create_pod(1, "free-1")
@@ -150,11 +147,11 @@ def test_what_is_free_is_what_the_scheduler_still_places(cluster: Cluster, sam: 
     for name in nodes.pods:
         wait_bound(cluster, name)
     cluster.admin.patch(f"{PODS}/{finished}/status", {"status": {"phase": "Succeeded"}})
-    dongles = json.loads(fleet(sam, "free-1", "--json", status=0).stdout)["by_node"][0]["resources"][0]
+    dongles = json.loads(fleet(kubeconfig, "free-1", "--json", status=0).stdout)["by_node"][0]["resources"][0]
     assert (dongles["requested"], dongles["free"]) == (16, 24)
     too_many = nodes.create_pod(25, "free-1")
     wait_until(lambda: f"Insufficient {DONGLE}" in cluster.unschedulable(too_many), PATIENCE, "one too many waits")
-    dongles = json.loads(fleet(sam, "free-1", "--json", status=0).stdout)["resources"][0]
+    dongles = json.loads(fleet(kubeconfig, "free-1", "--json", status=0).stdout)["resources"][0]
     assert (dongles["requested"], dongles["waiting"]) == (16, 1)
     wait_bound(cluster, nodes.create_pod(24, "free-1"))
 
@@ -182,19 +179,18 @@ def test_a_device_class_of_the_same_name(cluster: Cluster, nodes: Nodes) -> None
 
 
 def test_the_status_of_a_machine_template_carries_several_resources(
-    cluster: Cluster, sam: Path, nodes: Nodes, tmp_path: Path
+    cluster: Cluster, kubeconfig: Path, nodes: Nodes, tmp_path: Path
 ) -> None:
-    """The definition of the kind is from Cluster API's provider for tests. The command is on the page."""
+    """The test runs the command in the template's first line. The kind is that of Cluster API's provider for tests."""
     nodes.create("template-4")
     apply_crd(cluster, *DOCKER_MACHINE_TEMPLATE)
-    document = run(sam, "template", "cluster-api-template", "--nodes", "-l", nodes.selector, status=0).stdout
+    document = run(kubeconfig, "template", "cluster-api-template", "--nodes", "-l", nodes.selector, status=0).stdout
     (tmp_path / "FILE").write_text(document)
     version = "infrastructure.cluster.x-k8s.io/v1beta2"
     path = f"/apis/{version}/namespaces/default/dockermachinetemplates"
     kind = {"apiVersion": version, "kind": "DockerMachineTemplate"}
     cluster.admin.create(path, {**kind, "metadata": {"name": "m"}, "spec": {"template": {"spec": {}}}})
-    head = document.splitlines()[0]
-    (command,) = re.findall("kubectl (.*)", head)
+    (command,) = re.findall("kubectl (.*)", document.splitlines()[0])  # with KIND, NAME and FILE as placeholders
     words = [{"KIND": "dockermachinetemplate", "NAME": "m"}.get(word, word) for word in command.split()]
     words = [word.replace("=FILE", f"={tmp_path}/FILE") for word in words]
     succeed(cluster, *words)

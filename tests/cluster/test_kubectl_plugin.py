@@ -33,7 +33,7 @@ def test_kubectl_capacityd_runs_the_command(binaries: Mapping[str, Path], tmp_pa
 
 
 def test_the_files_and_the_context_are_those_of_kubectl(cluster: Cluster, node: str, tmp_path: Path) -> None:
-    """KUBECONFIG lists an empty file, a missing one, and one with two contexts."""
+    """KUBECONFIG lists an empty file, a missing file, and a file with two contexts, of which one has no server."""
     kubeconfig = yaml.safe_load(cluster.kubeconfig(ADMIN).read_text())
     (context,) = kubeconfig["contexts"]
     elsewhere = {"name": "elsewhere", "cluster": {"server": "https://127.0.0.1:1"}}
@@ -50,7 +50,7 @@ def test_the_files_and_the_context_are_those_of_kubectl(cluster: Cluster, node: 
     assert kubectl(program, tmp_path, "get", "node", node, "--context", "this", **variable).returncode == 0
     done = kubectl(program, tmp_path, "capacityd", "fleet", "--context", "this", node, **variable)
     assert "1 Node" in done.stdout, done.stderr
-    assert kubectl(program, tmp_path, "capacityd", "fleet", **variable).returncode == 3, "another server"
+    assert kubectl(program, tmp_path, "capacityd", "fleet", **variable).returncode == 3, "the server of `other`"
 
 
 @pytest.mark.parametrize(

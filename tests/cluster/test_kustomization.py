@@ -57,6 +57,7 @@ def names(documents: list[dict[str, Any]]) -> set[tuple[str, str]]:
 
 
 def change(folder: Path, old: str, new: str) -> None:
+    """Replaces a text that occurs once in the kustomization."""
     file = folder / "kustomization.yaml"
     text = file.read_text()
     assert text.count(old) == 1, old

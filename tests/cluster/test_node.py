@@ -22,7 +22,7 @@ from tests.cluster.versions import OWN_NODE_ONLY, has_feature
 pytestmark = pytest.mark.protocol
 
 NAME = "example.com/x"
-TEXT = "é<&>\u2028 e\u0301 \U0001ffff 0/0 ~1"
+TEXT = "é<&>\u2028 e\u0301 \U0001ffff 0/0 ~1"  # characters that JSON in Go, or a JSON patch, writes in another form
 MESSAGE = "é<&> e\u0301 0/0 ~1"  # unprintable characters would be read as escapes
 CONDITION = Condition("True", "Published", MESSAGE, heartbeat=1767323045.0, transition="2026-01-02T03:04:05Z")
 
@@ -67,9 +67,9 @@ def test_read_and_write_as_the_node(cluster: Cluster, node: str, credentials: Cr
     assert without_version(cleaned) == without_version(state), "nothing is left"
 
 
-@pytest.mark.parametrize("existing", [{"capacity": None}, {"status": {"conditions": []}}, {}])
-def test_missing_parents_are_created_and_other_entries_stay(cluster: Cluster, existing: dict[str, Any]) -> None:
-    name = cluster.create_node(**existing)
+@pytest.mark.parametrize("arguments", [{"capacity": None}, {"status": {"conditions": []}}, {}])
+def test_missing_parents_are_created_and_other_entries_stay(cluster: Cluster, arguments: dict[str, Any]) -> None:
+    name = cluster.create_node(**arguments)
     before = cluster.node(name)
     api_node = node_of(cluster.kubeconfig(node_user(name)))
     api_node.write(patch_of(api_node.read(), 1, annotations={ANNOTATION: "{}"}, condition=CONDITION))
@@ -121,7 +121,7 @@ def test_an_invalid_content_is_rejected(cluster: Cluster, node: str) -> None:
     assert NAME not in cluster.capacity(node)
 
 
-def test_another_nodes_node_is_refused(cluster: Cluster, node: str, kubernetes: str) -> None:
+def test_a_kubelets_identity_cannot_access_another_node(cluster: Cluster, node: str, kubernetes: str) -> None:
     own = cluster.create_node()
     cache = CredentialsCache(Identity(node, is_certain=True, is_own_node=True))
     another = ApiNode(str(cluster.kubeconfig(node_user(own))), None, Machine("no-such-host", None), cache)
@@ -181,7 +181,7 @@ def test_only_the_authority_of_the_kubeconfig_is_trusted(cluster: Cluster, node:
 
 
 def test_which_quantities_the_api_server_accepts(cluster: Cluster, node: str) -> None:
-    edge = LARGEST_QUANTITY // 1000  # is_storable() has another rule for numbers above
+    edge = LARGEST_QUANTITY // 1000  # the thousandths of a larger number overflow 64 bits
     numbers = [0, 1, edge - 1, edge, *(2**n for n in range(52, 63)), LARGEST_QUANTITY - 1, LARGEST_QUANTITY]
     numbers += [edge + 1, edge + 2, *(10**n for n in range(15, 19)), 9 * 10**18, 123_456_789_012_345_678]
     assert {n: is_accepted(cluster, node, n) for n in numbers} == {n: is_storable(n) for n in numbers}

@@ -48,13 +48,13 @@ def act_as_node(service: Service) -> None:
 
 
 def status_of(cluster: Cluster, token: str, method: str, path: str, user: str = "", group: str = "") -> int:
-    """The HTTP status of the answer to a request. user, group: as which the request asks to act."""
+    """The HTTP status of the answer to a request. user, group: the request asks to act as them."""
     api = Api(cluster.url, cluster.ca_file, token)
     api._headers |= {"Impersonate-User": user} if user else {}
     api._headers |= {"Impersonate-Group": group} if group else {}
-    key = [{"op": "add", "path": "/status/capacity/example.com~1x", "value": "1"}]
+    patch = [{"op": "add", "path": "/status/capacity/example.com~1x", "value": "1"}]
     try:
-        api.request(method, path, key if method == "PATCH" else None, PATCHES["json"])
+        api.request(method, path, patch if method == "PATCH" else None, PATCHES["json"])
     except ApiError as refused:
         return refused.status
     return 200
@@ -85,8 +85,8 @@ def test_everything_else_is_refused(cluster: Cluster, service: Service) -> None:
     itself, the_other = node_user(service.node), node_user(other)
     path, others_path = f"/api/v1/nodes/{service.node}", f"/api/v1/nodes/{other}"
     allowed: list[tuple[str, ...]] = [("GET", path, itself), ("PATCH", f"{path}/status", itself)]
-    refused: list[tuple[str, ...]] = [
-        # Another Node, with either name.
+    refused: list[tuple[str, ...]] = [  # method, path, and the user and group to act as
+        # Another Node, or as another Node.
         ("GET", others_path, itself),
         ("GET", others_path, the_other),
         ("PATCH", f"{others_path}/status", itself),

@@ -31,12 +31,11 @@ def in_force(cluster: Cluster) -> None:
     for name in ("identity.yaml", "policy.yaml"):
         succeed(cluster, "apply", "-f", MANIFESTS / name)
     # A policy is not in force at once: until then, a write to another Node passes.
-    probe, other = create_node(cluster), create_node(cluster)
-    canary = identity(cluster, probe, "certificate", cluster.folder / "canary")
+    own, other = create_node(cluster), create_node(cluster)
+    canary = identity(cluster, own, "certificate", cluster.folder / "canary")
     wait_until(lambda: "own Node only" in write(cluster, canary, other, []), PATIENCE, "the policy is in force")
-    wait_until(
-        lambda: "own about its own" in event(cluster, canary, other), PATIENCE, "the policy for Events is in force"
-    )
+    denies_event = "about its own Node only"
+    wait_until(lambda: denies_event in event(cluster, canary, other), PATIENCE, "the policy for Events is in force")
 
 
 @pytest.fixture(params=["certificate", pytest.param("account", marks=pytest.mark.since(BOUND_TOKENS))])
@@ -58,15 +57,16 @@ def service(in_force: None, cluster: Cluster, kind: Kind) -> Iterator[Service]:
 
 def test_the_services_own_traffic_passes(cluster: Cluster, service: Service, kind: Kind) -> None:
     before = cluster.node(service.node)
-    named = f'node_name = "{service.node}"' if kind == "certificate" else ""
-    text = f"{DONGLES}label = true\n"
-    service.configure(text, named)
+    node_name = f'node_name = "{service.node}"' if kind == "certificate" else ""
+    labelled_dongles = f"{DONGLES}label = true\n"
+    service.configure(labelled_dongles, node_name)
     mark = cluster.audit.mark()
     service.cli("apply", status=0)
     node = cluster.node(service.node)
     assert (node["status"]["capacity"][DONGLE], node["metadata"]["labels"][DONGLE]) == ("2", "2")
     service.machine.unplug("1-1", events=False)
-    service.configure(f'{text}[resources."{FOREIGN}"]\nstatic = {{ quantity = 9 }}\n', named)
+    foreign = f'[resources."{FOREIGN}"]\nstatic = {{ quantity = 9 }}\n'
+    service.configure(labelled_dongles + foreign, node_name)
     service.cli("apply", status=4)
     node = cluster.node(service.node)
     for key in ("capacity", "allocatable"):
@@ -97,13 +97,14 @@ def remove(path: str) -> dict[str, Any]:
     return {"op": "remove", "path": path}
 
 
+# Parts of the policy's messages.
 OTHER_DOMAIN = "these domains only: example.com"
 ALLOCATABLE = "of these domains only, and to the value of capacity: example.com"
 STATUS = "in the status of a Node only"
 LABELS = "labels of published resources of these domains only, and to the value of capacity: example.com"
 NO_LABEL = "remove labels that it has published only"
 METADATA = "no owner, finalizer or other metadata"
-DENIED = {  # an operation of a JSON patch, and a part of the reason of the refusal
+DENIED = {  # an operation of a JSON patch, and a part of the message that denies it
     "cpu": (set_("/status/capacity/cpu", "64"), OTHER_DOMAIN),
     "a foreign key": (set_("/status/capacity/other.example~1new", "1"), OTHER_DOMAIN),
     "a foreign key changed": (set_("/status/capacity/other.example~1card", "3"), OTHER_DOMAIN),
@@ -201,13 +202,13 @@ def test_the_own_identity_has_no_further_rights(cluster: Cluster, node_and_ident
 
 @pytest.mark.parametrize("kind", ["certificate"])
 def test_an_administrator_can_withdraw_by_hand(cluster: Cluster, service: Service) -> None:
-    """The command is on the page about operations."""
+    """The command `kubectl patch node NAME …` is in docs/operations.md."""
     before = cluster.node(service.node)["status"]
     service.cli("apply", status=0)
     page = (ROOT / "docs/operations.md").read_text()
     shown = [words for block in blocks(page) if block.kind == "sh" for words in commands(block)]
-    (command,) = (words for words in shown if words[:3] == ["kubectl", "patch", "node"])
-    succeed(cluster, "patch", "node", service.node, *command[4:])
+    (options,) = (words[4:] for words in shown if words[:3] == ["kubectl", "patch", "node"])
+    succeed(cluster, "patch", "node", service.node, *options)
     after = cluster.node(service.node)
     assert after["status"] == before
     assert ANNOTATION not in after["metadata"]["annotations"]

@@ -27,10 +27,7 @@ def test_a_node_from_its_boot_to_withdrawal(cluster: Cluster, kubelet: Kubelet) 
     """
     name, seats = kubelet.name, "example.com/seats"
     dongles = [usb_device(f"1-{port}") for port in range(1, 5)]
-    with (
-        watch_node(cluster, name) as watch,
-        service_on_machine(cluster, *dongles, kubelet=kubelet) as service,
-    ):
+    with watch_node(cluster, name) as watch, service_on_machine(cluster, *dongles, kubelet=kubelet) as service:
         file = service.folder / "seats"
         file.write_text("7")
         service.configure(f'{DONGLES}[resources."{seats}"]\nfile = {{ path = "{file}" }}\n')

@@ -28,6 +28,9 @@ from tests.support.watching import Watching, watching
 pytestmark = pytest.mark.protocol
 
 
+MISSING = NodeSeen("")  # what the watcher reports while the Node does not exist
+
+
 def target_of(kubeconfig: Path) -> ClusterAccess:
     """The target that a pass with this kubeconfig hands over."""
     cache = CredentialsCache()
@@ -45,7 +48,7 @@ def wait_changed(watcher: Watching, *before: NodeSeen) -> NodeSeen:
         last = watcher.messages[-1] if watcher.messages else None
         return isinstance(last, NodeSeen) and last not in before
 
-    watcher.wait(has_changed, "it has changed")
+    watcher.wait(has_changed, "the Node has changed")
     return watcher.wait_seen(len(watcher.messages))
 
 
@@ -54,15 +57,15 @@ def test_the_kubelets_credentials_watch_the_own_node(cluster: Cluster) -> None:
     name = cluster.node_name()
     with watching(target_of(cluster.kubeconfig(node_user(name))), CLIENT) as watcher:
         cluster.create_node(name)
-        created = wait_changed(watcher, NodeSeen(""))
+        created = wait_changed(watcher, MISSING)
         cluster.set_capacity(name, {DONGLE: "2"})
         changed = wait_changed(watcher, created)
         count = len(watcher.messages)
         cluster.admin.patch(f"/api/v1/nodes/{name}", {"metadata": {"annotations": {"other.example/x": "1"}}})
         cluster.admin.delete(f"/api/v1/nodes/{name}")
-        assert watcher.wait_seen(count + 1) == NodeSeen(""), "another annotation is no change"
+        assert watcher.wait_seen(count + 1) == MISSING, "another annotation is no change"
         cluster.create_node(name)
-        anew = wait_changed(watcher, NodeSeen(""))
+        anew = wait_changed(watcher, MISSING)
     assert len({created, changed, anew}) == 3
 
 
@@ -82,7 +85,7 @@ def test_a_killed_api_server(cluster: Cluster) -> None:
 
 
 def test_a_stopped_api_server(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that hangs keeps its connections. After a while, the service ends the watcher, and makes a pass."""
+    """A server that hangs keeps its connections. After SILENCE seconds, the watcher's failure asks for a pass."""
     monkeypatch.setattr(watcher_process, "SILENCE", 10.0)
     name = create_node(cluster)
     target = target_of(cluster.kubeconfig(node_user(name)))
@@ -93,7 +96,9 @@ def test_a_stopped_api_server(cluster: Cluster, monkeypatch: pytest.MonkeyPatch)
     def next_failure() -> NotWatched | None:
         poll = select.poll()
         watcher.register(poll)
-        poll.poll(1000 * max(0.0, watcher.silent_at - time.monotonic()) + 1)
+        poll.poll(
+            1000 * max(0.0, watcher.silent_at - time.monotonic()) + 1
+        )  # milliseconds, until the watcher is silent
         return watcher.read_messages()
 
     try:

@@ -1,5 +1,4 @@
-"""Tells the judge (tests/support/judge) what happened on a real API server: the versions of a Node, the changes of the
-machine, and the faults. These functions access nothing."""
+"""Tells the judge (tests/support/judge) what happened to a real Node: its versions, the machine's changes, faults."""
 
 from __future__ import annotations
 
@@ -50,7 +49,7 @@ class Span:
     end: float
 
 
-_BUSY = Admitted(lambda memory, breach: SLACK, ("true_only_while_right", "right_in_time"))
+_BUSY = Admitted(excuses=lambda memory, breach: SLACK, promises=("true_only_while_right", "right_in_time"))
 """Allows passes to be late on a busy machine."""
 
 
@@ -63,7 +62,7 @@ def broken_promise(
 ) -> BrokenPromise | None:
     """The first broken promise, or None. end: until when to judge, in seconds since the epoch.
 
-    The first version already has the machine's numbers.
+    In the first version, the Node already has the machine's numbers.
     """
     steps: list[Step] = [*_versions(versions), *_changes(changes), *_spans(spans)]
     steps += [(float(second), Judge.time_passes, ()) for second in range(int(versions[0].received), int(end) + 1)]
@@ -87,7 +86,8 @@ def _versions(versions: Sequence[Version]) -> Iterator[Step]:
     last: Version | None = None
     for version in versions:
         by = Writer.CAPACITYD if last is None or _is_by_capacityd(last, version) else Writer.OTHER
-        yield version.received, Judge.node_becomes, (None if version.type == "DELETED" else version.node, by)
+        node = None if version.type == "DELETED" else version.node
+        yield version.received, Judge.node_becomes, (node, by)
         last = version
 
 

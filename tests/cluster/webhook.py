@@ -29,6 +29,7 @@ class Webhook:
         """The capacity key whose changes the webhook denies, or ""."""
         self.removes_condition = False
         self.asked: set[str] = set()
+        """The keys of _KINDS for which the API server has asked so far."""
 
     def answer(self, path: str, request: Mapping[str, Any]) -> dict[str, Any]:
         """The response to an AdmissionRequest."""
@@ -50,14 +51,13 @@ class Webhook:
 
 @contextmanager
 def _serving(cluster: Cluster, hook: Webhook) -> Iterator[int]:
-    """The hook answers AdmissionReviews on this port."""
+    """Lets the hook answer AdmissionReviews. Returns its port."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            body = json.dumps(
-                {**review, "request": None, "response": hook.answer(self.path, review["request"])}
-            ).encode()
+            response = hook.answer(self.path, review["request"])
+            body = json.dumps({**review, "request": None, "response": response}).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
@@ -85,12 +85,12 @@ def webhook(cluster: Cluster, node: str) -> Iterator[Webhook]:
         for kind, resource in _KINDS.items():
             cluster.admin.create(f"{_API}/{resource}", _configuration(cluster, kind, node, port))
 
-        def active() -> bool:
+        def is_asked() -> bool:
             try_to_write(cluster, node, {"capacity": {"example.com/tried": "1"}})
             return hook.asked == {*_KINDS}
 
         try:
-            wait_until(active, PATIENCE, "the API server asks the webhook")
+            wait_until(is_asked, PATIENCE, "the API server asks the webhook")
             yield hook
         finally:
             for kind, resource in _KINDS.items():

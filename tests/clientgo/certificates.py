@@ -170,7 +170,7 @@ def _self_signed(m: Maker, extensions: str, days: int = 2) -> Server:
 
 
 def _expired_intermediate(m: Maker) -> Server:
-    """The bundle has the root and an expired intermediate. The server presents the renewed one with the same key."""
+    """The bundle has the root and an expired intermediate. The server presents a valid one with the same name."""
     root = m.root()
     new = m.issue("/CN=intermediate", CA + IDENTIFIERS, root)
     old = m.issue("/CN=intermediate", CA + IDENTIFIERS, root, days=-1)
@@ -216,7 +216,7 @@ def _refused(make: Callable[..., Server], *arguments: object, differs: str = "",
 
 
 _SELF_SIGNED = "OpenSSL takes no authority that may only sign as a server; openssl makes one that may do both"
-_DAMAGED = "OpenSSL refuses a text with a damaged block; no tool writes one"
+_DAMAGED = "OpenSSL refuses a text with a damaged block, but no tool writes one"
 _LABEL = "OpenSSL takes the block's other labels"
 # Each case has a function that makes a server, and the arguments of the function. m: a Maker.
 CASES: Mapping[str, Case] = {

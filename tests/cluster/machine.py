@@ -96,7 +96,7 @@ class Machine:
         self._forwarders.pop(port).stop()
 
     def processes(self) -> list[int]:
-        """All processes in the machine's network namespace, which also contains orphans."""
+        """All processes in the machine's network namespace, with orphans, but without the daemons of this object."""
         own_daemons = {self._daemon.pid, *(forwarder.pid for forwarder in self._forwarders.values())}
         pids = []
         ours = os.stat(self.network).st_ino

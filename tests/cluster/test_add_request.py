@@ -140,7 +140,8 @@ def copy_of(folder: Path, name: str, changes: Mapping[str, str]) -> Path:
 def test_pods_are_chosen_by_a_label(cluster: Cluster, tmp_path: Path) -> None:
     namespace = "    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: builds}}\n"
     manifest = copy_of(tmp_path, "labelled", {namespace: "", "# objectSelector:": "objectSelector:"})
-    with applied(cluster, manifest, limits_change(cluster, pod([PLAIN], labels={"app": "build"}), "default")):
+    labelled = pod([PLAIN], labels={"app": "build"})
+    with applied(cluster, manifest, limits_change(cluster, labelled, namespace="default")):
         assert limits_of(dry_run(cluster, pod([PLAIN]))) == [{}]
 
 
@@ -151,7 +152,8 @@ def test_pods_are_chosen_by_their_runtime_class(cluster: Cluster, tmp_path: Path
     changes = {**uncommented, "kubernetes.io/metadata.name: builds": "kubernetes.io/metadata.name: default"}
     with runtime_class(cluster) as name:
         manifest = copy_of(tmp_path, "runtime-class", {**changes, "gvisor": name})
-        with applied(cluster, manifest, limits_change(cluster, pod([PLAIN], runtimeClassName=name), "default")):
+        of_class = pod([PLAIN], runtimeClassName=name)
+        with applied(cluster, manifest, limits_change(cluster, of_class, namespace="default")):
             assert limits_of(dry_run(cluster, pod([PLAIN]))) == [{}]
 
 

@@ -84,7 +84,7 @@ def test_each_part_can_be_chosen_or_left_out(cluster: Cluster, folder: Path, par
         choose(folder, part)
     with_part = names(objects(cluster, folder))
     change(folder, f"{line_of(folder, part)}\n", "")
-    assert names(objects(cluster, folder)) < with_part
+    assert names(objects(cluster, folder)) < with_part, "the objects of the part are left out"
 
 
 def test_diff_needs_no_definition_and_no_namespace_of_others(cluster: Cluster, folder: Path) -> None:

@@ -62,12 +62,12 @@ class VirtualMachine(Console):
         )
         ended = {}
 
-        def over() -> bool:
+        def has_ended() -> bool:
             ended.update(self._agent.ask("guest-exec-status", pid=started["pid"]))
             return bool(ended["exited"])
 
         # Under emulation, a command may take 60 times as long.
-        wait_until(over, max(deadline, BOOT), f"{' '.join(command)} ends", _PAUSE)
+        wait_until(has_ended, max(deadline, BOOT), f"{' '.join(command)} ends", _PAUSE)
         out, err = (base64.b64decode(ended.get(name, "")).decode(errors="replace") for name in ("out-data", "err-data"))
         return subprocess.CompletedProcess(command, ended.get("exitcode", -ended.get("signal", 0)), out, err)
 

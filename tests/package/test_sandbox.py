@@ -101,7 +101,7 @@ DENIED = {
     "the clock": "date -s @0",
     "owners": "touch /run/capacityd/x && chown daemon /run/capacityd/x",
     "setuid": "touch /run/capacityd/x && chmod u+s /run/capacityd/x",
-    "priorities": "nice -n -5 true 2>&1 | grep -q . && exit 1",
+    "priorities": 'test -z "$(nice -n -5 true 2>&1)"',
     "packets": "python3 -Ic 'import socket; socket.socket(socket.AF_PACKET, socket.SOCK_RAW)'",
     "written code": "python3 -Ic 'from mmap import *; mmap(-1, 4096, prot=PROT_READ | PROT_WRITE | PROT_EXEC)'",
     "capabilities": "grep -q 'CapBnd:.*[1-9a-f]' /proc/self/status",

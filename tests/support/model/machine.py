@@ -87,7 +87,7 @@ class Machine:
         """The machine reboots. /run is empty then."""
         self.expires_at = {name: at - self.uptime - BOOT_LASTS for name, at in self.expires_at.items()}
         self.booted += self.uptime + BOOT_LASTS
-        self.steady_at_boot += self.uptime + BOOT_LASTS - FIRST_UPTIME
+        self.steady_at_boot += self.uptime + BOOT_LASTS
         self.uptime, self.suspended = FIRST_UPTIME, 0.0
         shutil.rmtree(self.run_folder)
         self.run_folder.mkdir()

@@ -57,7 +57,7 @@ def test_each_key_matches_its_addresses(keys: dict[str, object], names: list[str
 
 
 def test_an_address_of_several_interfaces_is_one_address() -> None:
-    """The CNI plugin ptp gives one gateway address to the interface of each pod. But fe80::1 differs on each link."""
+    """The CNI plugin ptp gives each pod's interface the same gateway address. But each link has its own fe80::1."""
     interfaces = [nic(f"veth{n}", number=n) for n in (11, 12)]
     gateway = [(name, "ipv4", "10.1.0.1", 32, "global", False) for name in ("veth11", "veth12", "eth0")]
     local = [(f"veth{n}", "ipv6", "fe80::1", 64, "link", False) for n in (11, 12)]
@@ -81,7 +81,7 @@ def test_names_are_compared_unchanged_and_printed_escaped(name: str) -> None:
 
 def test_no_addresses_are_absent_and_unreadable_addresses_unknown() -> None:
     assert isinstance(read(machine(addresses()), "address"), Absent)
-    assert isinstance(read(machine(), "address"), Unknown)
+    assert isinstance(read(machine(), "address"), Unknown)  # the recording lacks the list of addresses
 
 
 def test_without_a_default_route_only_system_is_unknown() -> None:

@@ -31,20 +31,20 @@ def test_a_measure_that_the_machine_does_not_report_is_unknown(missing: str) -> 
     reading = read(host, "cpu", measure=missing)
     assert isinstance(reading, Unknown)
     assert f"cpu: this machine does not report its {missing}; fallback" in reading.reason
-    some = ">=1Hz" if missing == "max_frequency" else ">=1"
-    assert isinstance(read(host, "cpu", {missing: some}), Unknown)
+    any_value = ">=1Hz" if missing == "max_frequency" else ">=1"
+    assert isinstance(read(host, "cpu", {missing: any_value}), Unknown)
     assert quantity(host, "cpu", measure=missing, fallback=7) == 7
     assert counted(host, "cpu") == ["cpu"]
 
 
-def test_one_device_has_both_sizes() -> None:
+def test_one_device_has_the_sizes_of_the_memory_and_of_the_swap() -> None:
     assert values(HOST, "memory", "size") == {"memory": 33_567_850_496}
     assert quantity(HOST, "memory", measure="size", unit=GIB) == 31  # rounded down
     assert quantity(HOST, "memory", measure="swap", unit=GIB) == 7
     assert counted(HOST, "memory", {"size": ">=31GiB", "swap": ">0B"}) == ["memory"]
 
 
-def test_without_swap_it_is_0_or_absent_if_the_table_wants_some() -> None:
+def test_without_swap_the_quantity_is_0_or_absent_if_the_table_requires_swap() -> None:
     host = machine(memory(swap=0))
     reading = read(host, "memory", measure="swap", unit=GIB)
     assert isinstance(reading, Quantity)

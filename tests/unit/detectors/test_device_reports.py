@@ -9,7 +9,7 @@ from tests.support.machines import Recording, errors, files, machine, merge, pci
 from tests.support.readings import counted, outcome, read
 from tests.unit.detectors.test_udev import node
 
-# One device at the same port, before and after a boot that numbered the controllers in another order.
+# Two devices at the same ports, before and after a boot that numbered the controllers in another order.
 ID_PATH = {"ID_PATH": "pci-0000:00:14.0-usb-0:1.4"}
 OTHER_ID_PATH = {"ID_PATH": "pci-0000:07:00.0-usb-0:1.4"}
 BEFORE = [usb_device("1-1.4", properties=ID_PATH), usb_device("3-1.4", properties=OTHER_ID_PATH)]
@@ -18,8 +18,8 @@ AFTER = [usb_device("3-1.4", properties=ID_PATH), usb_device("1-1.4", properties
 PORT_9 = {"ID_PATH": "x-usb-0:9"}
 HALVES = [usb_device("1-9", "046d", properties=PORT_9), usb_device("2-9", "05c8", properties=PORT_9)]
 # The ids of an accelerator before and after its firmware is loaded.
-FIRMWARE, LOADED = {"vendor": "1a6e", "product": "089a"}, {"vendor": "18d1", "product": "9302"}
-# A GPU that is lost from the bus, and one that works.
+UNLOADED, LOADED = {"vendor": "1a6e", "product": "089a"}, {"vendor": "18d1", "product": "9302"}
+# A GPU that is lost from the bus, so that its link width reads 63, and one that works.
 DEAD = pci_function("0000:af:00.0", attributes={"current_link_width": "63\n"})
 ALIVE = pci_function("0000:b0:00.0", attributes={"current_link_width": "16\n"})
 # A headset is a hub with two devices, all of one vendor.
@@ -28,7 +28,7 @@ HEADSET = [
     usb_device("1-1.1", "1532", "0f18", number=3),
     usb_device("1-1.2", "1532", "0f19", number=4),
 ]
-# A GPU that is divided into virtual functions, and one that is not.
+# A GPU that is divided into virtual functions, and one that is not. Arguments: address, vendor, device, class, driver.
 DIVIDED = [
     pci_function("0000:03:00.0", "8086", "56c0", "038000", "i915", vfs=(31, 2)),
     *(pci_function(f"0000:03:00.{n}", "8086", "56c0", "038000", "i915", physfn="0000:03:00.0") for n in (1, 2)),
@@ -40,7 +40,7 @@ SWITCHED = [
     pci_function("0000:03:00.0", "1002", "744c", "030000", "amdgpu", attributes={"current_link_width": "16\n"}),
 ]
 UPPER_PORT = {"vendor": "1002", "device": "1478"}
-# Functions of two kinds of cards with the driver of one program (DPDK).
+# Two cards of the classes 0b40 and 02. Their virtual functions have the same driver, because DPDK uses them.
 SHARED_DRIVER = [
     pci_function("0000:3d:01.0", "8086", "37c9", "0b4000", "vfio-pci", physfn="0000:3d:00.0"),
     pci_function("0000:3b:02.0", "8086", "154c", "020000", "vfio-pci", physfn="0000:3b:00.0"),
@@ -48,7 +48,7 @@ SHARED_DRIVER = [
     pci_function("0000:3b:00.0", "8086", "1572", "020000", "i40e", vfs=(64, 1)),
 ]
 BEHIND_VMD = pci_function("10001:8a:00.0", "1344", "51c0", "010802", "nvme")
-WITHOUT_INTERFACE = pci_function("0000:81:00.1", "8086", "1528", "020000", "vfio-pci")  # because of its driver
+WITHOUT_INTERFACE = pci_function("0000:81:00.1", "8086", "1528", "020000", "vfio-pci")  # the driver creates none
 # Two devices with the same serial number.
 CLONES = [usb_device("1-1", "3346", serial="0123456789ABCDEF"), usb_device("1-2", "3346", serial="0123456789ABCDEF")]
 CAMERA = [
@@ -69,17 +69,17 @@ TAGGED = node("event4", properties={"CURRENT_TAGS": "uaccess:seat"}, subsystem="
 
 
 @pytest.mark.parametrize(
-    ("parts", "detector", "tables", "devices"),
+    ("parts", "detector", "tables", "devices"),  # the machine, what is configured, and the devices that count
     [
         (BEFORE, "usb", [{"properties.ID_PATH": ID_PATH["ID_PATH"]}], ["1-1.4"]),
         (AFTER, "usb", [{"properties.ID_PATH": ID_PATH["ID_PATH"]}], ["3-1.4"]),
         (HALVES, "usb", [{"properties.ID_PATH": "x-usb-0:9"}], ["1-9", "2-9"]),
         (HALVES, "usb", [{"properties.ID_PATH": "x-usb-0:9", "vendor": "046d"}], ["1-9"]),
         (HALVES, "usb", [{"port": "2-9"}], ["2-9"]),
-        ([usb_device("2-1", "1a6e", "089a")], "usb", [FIRMWARE, LOADED], ["2-1"]),
-        ([usb_device("2-1", "18d1", "9302")], "usb", [FIRMWARE, LOADED], ["2-1"]),
+        ([usb_device("2-1", "1a6e", "089a")], "usb", [UNLOADED, LOADED], ["2-1"]),
+        ([usb_device("2-1", "18d1", "9302")], "usb", [UNLOADED, LOADED], ["2-1"]),
         ([BEHIND_VMD], "pci", [{"address": "10001:8A:*"}], ["10001:8a:00.0"]),
-        ([DEAD, ALIVE], "pci", [{"class": "03"}], ["0000:af:00.0", "0000:b0:00.0"]),
+        ([DEAD, ALIVE], "pci", [{"class": "03"}], ["0000:af:00.0", "0000:b0:00.0"]),  # display controllers
         ([DEAD, ALIVE], "pci", [{"class": "03", "attributes.current_link_width": "16"}], ["0000:b0:00.0"]),
         ([WITHOUT_INTERFACE], "pci", [{"driver": "vfio-pci"}], ["0000:81:00.1"]),
         (HEADSET, "usb", [{"vendor": "1532"}], ["1-1.1", "1-1.2"]),
@@ -93,7 +93,7 @@ TAGGED = node("event4", properties={"CURRENT_TAGS": "uaccess:seat"}, subsystem="
         (SHARED_DRIVER, "pci", [{"class": "0b40", "vf": True, "driver": "vfio-pci"}], ["0000:3d:01.0"]),
         (SHARED_DRIVER, "pci", [{"vf": True, "driver": "vfio-pci"}], ["0000:3b:02.0", "0000:3d:01.0"]),
         (SHARED_DRIVER, "pci", [{"class": "0b40"}], ["0000:3d:00.0"]),
-        (SHARED_DRIVER, "pci", [{"driver": "c62x"}], []),  # the module's name
+        (SHARED_DRIVER, "pci", [{"driver": "c62x"}], []),  # the module of the driver c6xx
         ([pci_function("0001:01:00.0", "8086", "4940")], "pci", [{"device": "4940"}], ["0001:01:00.0"]),
         ([usb_device("1-4", number=2)], "usb", [{"port": "1-4"}], ["1-4"]),
         ([usb_device("1-4", number=21)], "usb", [{"port": "1-4"}], ["1-4"]),  # after it was plugged in again
@@ -119,7 +119,7 @@ def test_reported_devices_are_counted_by_their_keys(
     assert counted(machine(*parts), detector, *tables) == devices
 
 
-def test_the_name_of_a_driver_that_is_not_its_modules_is_shown() -> None:
+def test_a_table_with_the_name_of_a_module_is_absent_and_the_drivers_name_is_shown() -> None:
     reading = read(machine(*SHARED_DRIVER), "pci", {"driver": "c62x"})
     assert isinstance(reading, Absent)
     assert 'driver is "c6xx"' in str(reading)
@@ -147,5 +147,5 @@ def test_a_class_that_only_lists_devices_of_another_subsystem_names_that_subsyst
         "no udev mdev_bus device; /sys/class/mdev_bus lists devices of pci: write that subsystem"
     )
     assert outcome(read(machine(), "udev", {"subsystem": "mdev_bus"})) == "absent"
-    types = "attributes.mdev_supported_types/nvidia-222/available_instances"
-    assert outcome(read(machine(VGPU), "udev", {"subsystem": "pci", types: "?*"}, measure=types)) == 16
+    instances = "attributes.mdev_supported_types/nvidia-222/available_instances"
+    assert outcome(read(machine(VGPU), "udev", {"subsystem": "pci", instances: "?*"}, measure=instances)) == 16

@@ -31,8 +31,8 @@ def scsi_disks(at: str, *sizes: int, **more: Any) -> list[Recording]:
     return [scsi_disk(number, at, size, **more) for number, size in enumerate(sizes)]
 
 
-def ata(name: str = "sda", place: int = 1, number: str = "8:0", **more: Any) -> Recording:
-    return disk(name, ATA.format(place), number=number, **more)
+def ata(name: str = "sda", port: int = 1, number: str = "8:0", **more: Any) -> Recording:
+    return disk(name, ATA.format(port), number=number, **more)
 
 
 def sas(*sizes: int, **more: Any) -> list[Recording]:
@@ -62,36 +62,36 @@ GENERATED = "nvme.1ae0-6e766d655f63617264-6e766d655f63617264-00000001"
 
 
 @pytest.mark.parametrize(
-    ("disks", "parts"),
+    ("disks", "parts"),  # the disks that count, and the block devices of the machine
     [
         ("", []),
         ("nvme0n1 sda", [ata(partitions=["sda1", "sda2"]), nvme(partitions=["nvme0n1p1"])]),
         ("", [stacked(name, number=f"7:{n}") for n, name in enumerate(SOFTWARE.split())]),
         ("", [disk(name, f"/sys/devices/platform/{name}", number=f"11:{n}") for n, name in enumerate(DRIVES)]),
         ("", [ata(of_disk={"hidden": "1"})]),
-        ("", [disk("sda", USB.format(0), 0, removable=True)]),  # an empty card reader
+        ("", [disk("sda", USB.format(0), size=0, removable=True)]),  # an empty card reader
         ("mmcblk0", [CARD, *BOOT_AREAS]),
         ("pmem0", [disk("pmem0", PMEM)]),
         ("xvda", [disk("xvda", "/sys/devices/vbd-768", bus="xen")]),
         ("dasda", [disk("dasda", "/sys/devices/css0/0.0.0003/0.0.0200")]),
         ("cciss/c0d0", [disk("cciss!c0d0", "/sys/devices/pci0000:3b/0000:3b:00.0/cciss0/c0d0", number="104:0")]),
         # With ONE_DISK, the block devices of sas() are paths of one disk. A size of 0 means that the drive is empty.
-        ("sda sde", [*sas(TB, TB, TB, **ONE_DISK), ata("sde", 9, "8:64")]),
+        ("sda sde", [*sas(TB, TB, TB, **ONE_DISK), ata("sde", port=9, number="8:64")]),
         ("", [*sas(0, 0, **ONE_DISK)]),
         ("sda sdb", [*sas(TB, TB, holders=["dm-0"]), stacked("dm-0", ["sda", "sdb"], dm=("vg", "LVM-a"))]),
         # USB enclosures or cheap SATA disks of one model may share a WWID.
         ("sda sdb", scsi_disks(USB, TB, TB, of_device=WWID)),
-        ("sda sdb", [ata(of_device=WWID), ata("sdb", 2, "8:16", of_device=WWID)]),
-        ("nvme0n1 nvme1n1", [nvme_at(0, "A", "eui.1"), nvme_at(1, "B", "eui.1")]),
+        ("sda sdb", [ata(of_device=WWID), ata("sdb", port=2, number="8:16", of_device=WWID)]),
+        ("nvme0n1 nvme1n1", [nvme_at(0, serial="A", wwid="eui.1"), nvme_at(1, serial="B", wwid="eui.1")]),
         ("nvme6n1", [NVME_HEAD, *NVME_PATHS]),
         # In some clouds, all NVMe controllers have the same serial number.
-        ("nvme0n1 nvme1n1", [nvme_at(0, "nvme_card", GENERATED), nvme_at(1, "nvme_card", GENERATED)]),
+        ("nvme0n1 nvme1n1", [nvme_at(n, serial="nvme_card", wwid=GENERATED) for n in (0, 1)]),
     ],
 )
 def test_each_whole_disk_counts_once(disks: str, parts: list[Recording]) -> None:
     host = machine(*parts)
     assert counted(host, "disk") == disks.split()
-    assert counted(host, "disk", {"size": "<64GB"}) == []
+    assert counted(host, "disk", {"size": "<64GB"}) == []  # nor does an empty drive or a small software device
 
 
 @pytest.mark.parametrize("name", ["dm-0", "loop0"])
@@ -113,22 +113,22 @@ def test_sizes_are_in_sectors_of_512_bytes_whatever_the_logical_block_size() -> 
 PLACEHOLDER = "naa.5000000000000001"
 
 
-def alike(*facts: tuple[str, str, int], wwid: str = PLACEHOLDER, serial: str = "ID_SCSI_SERIAL") -> list[Recording]:
+def alike(*facts: tuple[str, str, int], wwid: str = PLACEHOLDER, property_: str = "ID_SCSI_SERIAL") -> list[Recording]:
     """SAS disks with one world-wide id.
 
-    facts: serial number ("": none), model and size in GiB of each disk. serial: udev's property with the number.
+    facts: serial number ("": none), model and size in GiB of each disk. property_: where udev has the serial number.
     """
     disks = []
-    for n, (number, model, size) in enumerate(facts):
-        properties = {serial: number} if number else {}
+    for n, (serial, model, size) in enumerate(facts):
+        properties = {property_: serial} if serial else {}
         disks.append(scsi_disk(n, SAS, size << 30, of_device={"wwid": wwid, "model": model}, properties=properties))
     return disks
 
 
 @pytest.mark.parametrize("wwid", ["naa.5000000000000001", "eui.0000000000000001", "iqn.2026.x:1"])
-@pytest.mark.parametrize("serial", ["ID_SCSI_SERIAL", "SCSI_IDENT_SERIAL", "ID_SERIAL_SHORT"])
+@pytest.mark.parametrize("property_", ["ID_SCSI_SERIAL", "SCSI_IDENT_SERIAL", "ID_SERIAL_SHORT"])
 @pytest.mark.parametrize(
-    ("facts", "disks"),  # facts: see alike()
+    ("facts", "disks"),  # serial number, model and size of each disk, and the disks that count
     [
         ([("S1", "X", 931), ("S2", "X", 931), ("S3", "X", 1863)], "sda sdb sdc"),
         ([("S1", "X", 931), ("S1", "X", 931), ("S2", "X", 931), ("S2", "X", 931)], "sda sdc"),
@@ -138,13 +138,13 @@ def alike(*facts: tuple[str, str, int], wwid: str = PLACEHOLDER, serial: str = "
     ],
 )
 def test_different_disks_with_one_world_wide_id_count_apart(
-    facts: list[tuple[str, str, int]], disks: str, wwid: str, serial: str
+    facts: list[tuple[str, str, int]], disks: str, wwid: str, property_: str
 ) -> None:
-    assert counted(machine(*alike(*facts, wwid=wwid, serial=serial)), "disk") == disks.split()
+    assert counted(machine(*alike(*facts, wwid=wwid, property_=property_)), "disk") == disks.split()
 
 
 @pytest.mark.parametrize(
-    ("wwid", "number"),
+    ("wwid", "serial"),
     [
         (PLACEHOLDER, ""),
         (PLACEHOLDER, "5000000000000001"),  # udev may repeat the world-wide id, which is then no serial number
@@ -153,8 +153,8 @@ def test_different_disks_with_one_world_wide_id_count_apart(
         ("naa.60000000000000000e00000000010001", "beaf11"),
     ],
 )
-def test_disks_that_nothing_tells_apart_are_in_doubt(wwid: str, number: str) -> None:
-    host = machine(*alike((number, "X", 931), (number, "X", 931), wwid=wwid, serial="ID_SERIAL_SHORT"))
+def test_disks_that_nothing_tells_apart_are_in_doubt(wwid: str, serial: str) -> None:
+    host = machine(*alike((serial, "X", 931), (serial, "X", 931), wwid=wwid, property_="ID_SERIAL_SHORT"))
     reading = read(host, "disk")
     assert isinstance(reading, Unknown)
     assert f"sdb and sda have the same id {wwid}" in reading.reason
@@ -168,7 +168,7 @@ def test_the_system_on_one_of_different_disks_with_one_world_wide_id_leaves_the_
 
 
 @pytest.mark.parametrize(("name", "disks"), [("fioa", ["fioa"]), ("fiob", ["fiob"]), ("fio1", []), ("nullb0", [])])
-def test_a_disk_whose_driver_names_no_hardware_counts(name: str, disks: list[str]) -> None:
+def test_a_disk_without_a_parent_device_counts_only_if_its_name_is_of_fusion_io(name: str, disks: list[str]) -> None:
     host = machine(
         stacked(name, partitions=[f"{name}1"], number="252:0"), mounts(("/", "252:1", "xfs", f"/dev/{name}1"))
     )
@@ -239,21 +239,22 @@ def test_each_disk_has_its_type_and_transport(one: Recording, transport: str, ki
 @pytest.mark.parametrize("text", [None, "", "2\n"])
 def test_a_disk_that_does_not_say_whether_it_rotates_has_an_unknown_type(text: str | None) -> None:
     path = f"{ATA.format(1)}/block/sda/queue/rotational"
-    whole = ata(rotational=True)
-    rest = {name: content for name, content in whole["files"].items() if name != path}
-    host = machine({**whole, "files": rest if text is None else {**rest, path: text}})
+    hdd = ata(rotational=True)
+    others = {name: content for name, content in hdd["files"].items() if name != path}
+    host = machine({**hdd, "files": others if text is None else {**others, path: text}})
     assert isinstance(read(host, "disk", {"type": "hdd"}), Unknown)
     assert counted(host, "disk") == ["sda"]
 
 
 def test_the_transport_of_a_multipath_nvme_disk_is_that_of_its_controllers() -> None:
     at, controller = "/sys/devices/virtual/nvme-subsystem/nvme-subsys6", "/sys/devices/virtual/nvme-fabrics/ctl/nvme6"
-    head = {**NVME_HEAD, "files": {p: t for p, t in NVME_HEAD["files"].items() if p != f"{at}/transport"}}
+    others = {name: text for name, text in NVME_HEAD["files"].items() if name != f"{at}/transport"}
+    head = {**NVME_HEAD, "files": others}  # which has no transport of its own
     assert values(machine(head), "disk", "transport") == {"nvme6n1": "nvme"}
     path = merge({"links": {f"{at}/nvme6": controller}}, files({f"{controller}/transport": "rdma\n"}))
     assert values(machine(head, path), "disk", "transport") == {"nvme6n1": "nvme-rdma"}
-    gone = values(machine(head, {"links": {f"{at}/nvme6": "gone"}}), "disk", "transport")
-    assert gone == {"nvme6n1": f"unknown: {at}/nvme6 is a dangling link"}
+    dangling = values(machine(head, {"links": {f"{at}/nvme6": "gone"}}), "disk", "transport")
+    assert dangling == {"nvme6n1": f"unknown: {at}/nvme6 is a dangling link"}
 
 
 # Three SAS disks with different ids.
@@ -273,7 +274,7 @@ DISTINCT = [scsi_disk(n, SAS, of_device={"wwid": f"naa.{n}"}) for n in range(3)]
 )
 def test_a_disk_that_may_be_another_path_makes_only_tables_that_it_may_match_unknown(broken: Recording) -> None:
     """sdb may be another path to sda or sdc. sdd is a SATA disk, so it has only one path."""
-    host = machine(*DISTINCT, ata("sdd", 9, "8:48", rotational=True), broken)
+    host = machine(*DISTINCT, ata("sdd", port=9, number="8:48", rotational=True), broken)
     assert counted(host, "disk", {"transport": "sata"}) == ["sdd"]
     assert counted(host, "disk", {"type": "hdd"}) == ["sdd"]
     assert counted(host, "disk", {"name": ["sda", "sdc"]}) == ["sda", "sdc"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.support.machines import Recording, disk, files, machine, merge, nvme, stacked
@@ -12,8 +14,8 @@ UFS = "/sys/devices/platform/soc@0/1d84000.ufshc/host0/target0:0:0/0:0:0:{0}"
 FC = "/sys/devices/pci0000:3b/0000:3b:00.0/host{0}/rport-{0}:0-0/target{0}:0:0/{0}:0:0:30"
 FCOE = "/sys/devices/virtual/net/eth4.101-fcoe/ctlr_0/host8/rport-8:0-0/target8:0:0/8:0:0:0"
 RAID = "/sys/devices/pci0000:3b/0000:3b:00.0/host0/target0:2:0/0:2:0:0"
-DEBUG = "/sys/devices/pseudo_0/adapter0/host2/target2:0:0/2:0:0:0"
-LOOPBACK = "/sys/devices/tcm_loop_0/tcm_loop_adapter_0/host3/target3:0:1/3:0:1:0"
+DEBUG = "/sys/devices/pseudo_0/adapter0/host2/target2:0:0/2:0:0:0"  # scsi_debug
+LOOPBACK = "/sys/devices/tcm_loop_0/tcm_loop_adapter_0/host3/target3:0:1/3:0:1:0"  # tcm_loop
 VIRTIO = "/sys/devices/pci0000:00/0000:00:05.0/virtio1"
 CONTROLLER = "/sys/devices/pci0000:5e/0000:5e:00.{0}/nvme/nvme{0}"
 IDRAC = "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-14/1-14.1/1-14.1:1.0/host9/target9:0:0/9:0:0:0"
@@ -57,17 +59,14 @@ VMWARE = scsi_disks(
 )
 # The disks of a RAID controller, which has no transport in /sys.
 BEHIND_RAID = scsi_disks(
-    RAID.replace("2:0", "0:{0}"),
+    RAID.replace("2:0", "0:{0}"),  # target0:0:{0}/0:0:{0}:0
     *(TB, TB),
     of_device={"wwid": "eui.00193c0000000000", "model": "DISK_6_0"},
     properties={"ID_SCSI_SERIAL": "00193c"},
 )
 # The first disks in two USB enclosures of one kind.
 ENCLOSURES = scsi_disks(
-    ENCLOSURE,
-    *(TB, TB),
-    of_device={"model": "Generic DISK00"},
-    properties={"ID_SERIAL_SHORT": "0123456789ABCDEF"},
+    ENCLOSURE, TB, TB, of_device={"model": "Generic DISK00"}, properties={"ID_SERIAL_SHORT": "0123456789ABCDEF"}
 )
 # Two paths to a Fibre Channel disk, and the device that multipathd makes of them.
 MPATH = [
@@ -81,7 +80,7 @@ HARDWARE = {  # the machine's block devices, and the disks that count
     "debug": ([disk("sdb", DEBUG, 8 * MIB)], ""),
     "loopback": ([disk("sdb", LOOPBACK, 8 * MIB)], ""),
     "vduse": ([disk("vdb", "/sys/devices/virtual/vduse/disk0/vdpa1/virtio3", bus="virtio")], ""),
-    "vdpa-sim": ([disk("vdb", "/sys/devices/vdpa1/virtio3", bus="virtio")], ""),  # vdpa_sim
+    "vdpa-sim": ([disk("vdb", "/sys/devices/vdpa1/virtio3", bus="virtio")], ""),  # the simulator
     "vdpa": ([disk("vdb", "/sys/devices/pci0000:3b/0000:3b:00.3/vdpa1/virtio3", bus="virtio")], "vdb"),
     "nvme-loop": ([nvme(at="/sys/devices/virtual/nvme-fabrics/ctl/nvme0", transport="loop")], ""),
     "nvme-tcp": ([nvme(at="/sys/devices/virtual/nvme-fabrics/ctl/nvme0", transport="tcp")], "nvme0n1"),
@@ -91,6 +90,7 @@ HARDWARE = {  # the machine's block devices, and the disks that count
     "twice": (TWICE, "sda"),
     "fcoe": ([disk("sdb", FCOE)], "sdb"),
     "rbd": ([stacked("rbd0", number="252:0"), disk("rbd1", "/sys/devices/rbd/1", number="252:16")], ""),
+    # namespace(): the number of the controller, that of the namespace, and the world-wide id.
     "namespaces": ([namespace(0, 1, "eui.00a1"), namespace(0, 2, "eui.00a2")], "nvme0n1 nvme0n2"),
     "two-controllers": ([namespace(4, 18, "eui.00a1"), namespace(6, 2, "eui.00a1")], "nvme4n18"),
     # The kernel makes up an id if the NVMe identifiers are zero.
@@ -138,11 +138,11 @@ DASDS = [  # the second one is not formatted, so it has no size
     disk(f"dasd{letter}", f"/sys/devices/css0/0.0.000{n}/0.0.020{n}", size, bus="ccw", number=f"94:{4 * n}")
     for n, (letter, size) in enumerate((("a", 7 * 10**9), ("b", 0)))
 ]
-SEED = disk("vdb", VIRTIO, MIB, bus="virtio", number="252:16")
+SEED = disk("vdb", VIRTIO, MIB, bus="virtio", number="252:16")  # the configuration for cloud-init
 BY_UDEV = disk("sda", RAID, of_device={"model": "QEMU HARDDISK   "}, properties={"ID_MODEL": "QEMU_HARDDISK"})
 HUGE = disk("sdb", ENCLOSURE.format(1), 130 * 10**15, number="8:16")
-LOCKED = disk("sdb", RAID.replace("2:0:0", "2:1:0"), number="8:16", of_disk={"ro": "1"})
-VOLUME = nvme(model="MSFT NVMe Accelerator v1.0", serial="SN: 000001", wwid=None)
+READ_ONLY = disk("sdb", RAID.replace("2:0:0", "2:1:0"), number="8:16", of_disk={"ro": "1"})
+VOLUME = nvme(model="MSFT NVMe Accelerator v1.0", serial="SN: 000001", wwid=None)  # remote
 LOCAL = {"model": "Microsoft NVMe Direct Disk v2", "serial": "9ff12d3d953a00000001"}
 STATES = files({f"{FC.format(2)}/state": "offline\n", f"{FC.format(3)}/state": "running\n"})  # of the paths of MPATH
 
@@ -162,15 +162,15 @@ SELECTED = {  # the machine's block devices, the keys of a table, and the disks 
     "xen": ([XEN], {}, "xvda"),
     "model": ([BY_UDEV], {"model": "QEMU HARDDISK", "properties.ID_MODEL": "QEMU_HARDDISK"}, "sda"),
     "130-pb": ([NAA, HUGE], {"size": "<1PB"}, "sda"),
-    "by-wwn": ([NAA, LOCKED, XEN], {"wwn": "0x5000C500947F6DD7"}, "sda"),
+    "by-wwn": ([NAA, READ_ONLY, XEN], {"wwn": "0x5000C500947F6DD7"}, "sda"),
     "no-wwn": ([NAA, XEN], {"wwn": "*"}, "sda"),
-    "raid-volume": ([NAA, LOCKED], {"vendor": "BROADCOM", "model": "MR9560*", "transport": "scsi"}, "sda"),
+    "raid-volume": ([NAA, READ_ONLY], {"vendor": "BROADCOM", "model": "MR9560*", "transport": "scsi"}, "sda"),
     "t10": ([T10], {"wwn": "t10.ATA*QM00005"}, "sda"),
     "long-wwn": ([LONG_WWN], {"wwn": "0x600605b00a5796201f9744221d0dc495"}, "sda"),
     "dasd": (DASDS, {"transport": "ccw", "type": "ssd"}, "dasda"),
     "seed": ([NAA, SEED], {}, "sda vdb"),
     "no-seed": ([NAA, SEED], {"size": ">1GiB"}, "sda"),
-    "writable": ([disk("sda", RAID, of_disk={"ro": "0"}), LOCKED], {"attributes.ro": "0"}, "sda"),
+    "writable": ([disk("sda", RAID, of_disk={"ro": "0"}), READ_ONLY], {"attributes.ro": "0"}, "sda"),
     "azure-nvme": (
         [VOLUME, nvme("nvme1n1", **LOCAL, wwid=None, number="259:1")],
         {"model": "Microsoft NVMe Direct*"},
@@ -200,7 +200,7 @@ def test_reported_disks_are_counted_by_their_keys(parts: list[Recording], keys: 
     ],
 )
 def test_a_world_wide_name_as_other_programs_write_it_is_an_error(written: str, remedy: str) -> None:
-    with pytest.raises(ValueError, match=f'"{remedy.replace("*", "[*]")}"$'):
+    with pytest.raises(ValueError, match=re.escape(f'"{remedy}"') + "$"):
         table("disk", {"wwn": written})
 
 

@@ -8,7 +8,7 @@ from tests.support.readings import event_sources
 
 
 @pytest.mark.parametrize(
-    ("detector", "keys", "subsystems", "kernel"),
+    ("detector", "keys", "subsystems", "kernel_events"),
     [
         ("address", {}, "", "addresses links"),
         ("address", {"system": False}, "", "addresses links routes"),
@@ -25,6 +25,6 @@ from tests.support.readings import event_sources
     ],
 )
 def test_the_events_of_what_is_configured_start_a_pass(
-    detector: str, keys: dict[str, object], subsystems: str, kernel: str
+    detector: str, keys: dict[str, object], subsystems: str, kernel_events: str
 ) -> None:
-    assert event_sources(detector, keys) == ({*subsystems.split()}, {*kernel.split()})
+    assert event_sources(detector, keys) == (set(subsystems.split()), set(kernel_events.split()))

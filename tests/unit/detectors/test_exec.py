@@ -56,7 +56,6 @@ def failure(*command: str, timeout: float = 20.0, cause: Cause = Cause.PROGRAM_F
 
 
 def error(*command: str) -> str:
-    """The message of the error."""
     return str(failure(*command))
 
 
@@ -65,6 +64,7 @@ def error(*command: str) -> str:
     [
         ('echo "  $1"; echo "2 of 3 licences are valid" >&2', "7", 7, "2 of 3 licences are valid"),
         ("[ \"$1\" = '; echo 9 $(id)' ] && echo 4", "; echo 9 $(id)", 4, ""),  # no shell interprets the arguments
+        # Standard input is empty, the environment has no secrets, and the folder is /.
         ('read -r line && exit 9; env | grep -q SECRET && exit 8; [ "$(pwd)" = / ] && echo 1', "", 1, ""),
     ],
 )
@@ -158,10 +158,11 @@ def test_a_program_that_does_not_end_is_killed(tmp_path: Path, text: str) -> Non
     "leave",  # a shell command that leaves the command {} behind
     ["{} &", "setsid -f {}", "setsid -f {} >/dev/null 2>&1", "(setsid -f sh -c '{}' &) &"],
 )
-def test_children_that_it_leaves_are_killed_and_do_not_delay_the_reading(tmp_path: Path, leave: str) -> None:
-    """Some children keep the program's output open. Daemons leave the program's session and process group."""
+def test_processes_that_a_program_leaves_are_killed_and_do_not_delay_the_reading(tmp_path: Path, leave: str) -> None:
+    """Some of the processes keep the program's output open. Daemons leave the program's session and process group."""
     sleep, marker = sleeper(tmp_path)
-    output = read(script(tmp_path, f"{leave.format(sleep)}\nhead -c 30000 /dev/zero | tr '\\0' x >&2\necho 12"))
+    write_to_stderr = "head -c 30000 /dev/zero | tr '\\0' x >&2"  # 30,000 times x
+    output = read(script(tmp_path, f"{leave.format(sleep)}\n{write_to_stderr}\necho 12"))
     assert (output.amount, output.detail) == (12, "x" * 500 + "…")
     assert still_alive(marker) == []
 
@@ -174,7 +175,8 @@ def test_a_failure_in_the_services_sandbox_names_the_sandbox(
     (tmp_path / "status").write_text(f"Seccomp:\t0\nNoNewPrivs:\t{int(sandboxed)}\n")
     monkeypatch.setattr(sandbox, "_STATUS", str(tmp_path / "status"))
     for end in ("exit 1", "kill -TRAP $$"):  # SIGTRAP ends a JIT compiler that may not make its code executable
-        assert ("it ran in the sandbox of capacityd.service: see /usr" in error(script(tmp_path, end))) is sandboxed
+        names_sandbox = "it ran in the sandbox of capacityd.service: see /usr" in error(script(tmp_path, end))
+        assert names_sandbox is sandboxed
 
 
 def test_a_recorded_program_has_its_recorded_output() -> None:

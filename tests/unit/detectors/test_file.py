@@ -39,7 +39,7 @@ def error(path: object, key: str | None = None, max_age: float | None = None) ->
 
 
 @pytest.mark.parametrize(("text", "number"), [("0", 0), (" \t12 \r\n\n", 12), ("\ufeff12\r\n", 12)])
-def test_the_amount_is_the_number_in_it(tmp_path: Path, text: str, number: int) -> None:
+def test_the_amount_is_the_number_in_the_file(tmp_path: Path, text: str, number: int) -> None:
     (tmp_path / "seats").write_text(text)
     assert reading(tmp_path / "seats") == Contribution(str(tmp_path / "seats"), number)
 
@@ -62,7 +62,7 @@ def test_content_that_is_not_a_number_is_unknown(tmp_path: Path, raw: bytes, rea
     assert reason in error(tmp_path / "seats")
 
 
-# A file with several numbers, each behind its key.
+# A file with several numbers, each behind its key. It begins with a byte order mark.
 PAIRS = """\ufefftdx 31
 # of the vendor
 sev_es\t5\r
@@ -105,13 +105,13 @@ def test_the_amount_is_the_number_behind_the_key(tmp_path: Path, key: str, numbe
 
 
 @pytest.mark.parametrize("key", ["sev", "dx", "TDX", "s.*", "31", "users"])
-def test_a_file_without_the_key_has_none(tmp_path: Path, key: str) -> None:
+def test_a_file_without_the_key_is_absent(tmp_path: Path, key: str) -> None:
     (tmp_path / "capacity").write_text(PAIRS)
     assert reading(tmp_path / "capacity", key) == Absent(f"no line of {tmp_path}/capacity begins with {key}")
 
 
 @pytest.mark.parametrize("raw", [bytes(64), "tdx 31\n".encode("utf-16")], ids=["power failure", "UTF-16"])
-def test_a_file_that_is_no_text_may_have_the_key(tmp_path: Path, raw: bytes) -> None:
+def test_a_key_in_a_file_that_is_no_text_is_unknown_and_not_absent(tmp_path: Path, raw: bytes) -> None:
     (tmp_path / "capacity").write_bytes(raw)
     assert error(tmp_path / "capacity", "tdx").endswith("/capacity is not a text, because it contains zero bytes")
 
@@ -132,7 +132,7 @@ def test_a_repeated_key_and_a_key_without_a_number_are_unknown(tmp_path: Path, k
 
 
 @pytest.mark.parametrize(
-    ("age", "max_age", "reason"),
+    ("age", "max_age", "reason"),  # in seconds, and the reason why the number is unknown ("": it is known)
     [
         (7300, 7200.0, "is 2 h old, max_age is 2 h; does its writer run?"),
         (7300, 10800.0, ""),
@@ -175,7 +175,7 @@ def test_a_link_and_a_file_of_the_kernel_are_read(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes a link of another user")
 def test_a_link_of_another_user_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Advice about the sandbox would name the folder that denies access, and its mode. So there is no advice."""
+    """Advice about the sandbox would name the folder that denies access, and its mode. So the error has none."""
     (tmp_path / "status").write_text("NoNewPrivs:\t1\n")
     monkeypatch.setattr(sandbox, "_STATUS", str(tmp_path / "status"))
     (tmp_path / "secret").mkdir(mode=0o600)
@@ -188,7 +188,7 @@ def test_a_link_of_another_user_is_not_followed(tmp_path: Path, monkeypatch: pyt
     assert error(link).endswith("configure the path that it leads to")
 
 
-def test_a_recorded_file_has_the_age_that_it_had() -> None:
+def test_a_recorded_file_has_the_age_at_the_time_of_the_recording() -> None:
     host = RecordedHost({"files": {"/run/seats": "4\n"}, "ages": {"/run/seats": 90}})
     assert read("/run/seats", 100.0, host) == 4
     with pytest.raises(HostError, match="90 s old"):

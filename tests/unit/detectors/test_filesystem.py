@@ -48,7 +48,7 @@ WORLD = table(
     "253:7 / /var/snap/microk8s/common/var/lib/kubelet/plugins/kubernetes.io/csi/x ext4 /dev/rbd2 rw",
     "253:8 / /run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io/x/rootfs ext4 /dev/dm-8 rw",
     "253:9 / /var/lib/containers/storage/devicemapper/mnt/x xfs /dev/dm-9 rw",
-    _=50,
+    _=50,  # GiB at /
     _srv_data=100,
     _pool=200,
     _mnt_windows=1,
@@ -64,7 +64,7 @@ HOST = machine(disk("sda", partitions=["sda1"]), WORLD, {"properties": {SDA1: {"
     [
         ({}, ["/", "/srv/data", "/home", "/mnt/windows"]),
         ({"mount": "/srv/*"}, ["/srv/data"]),
-        ({"mount": "/pool"}, ["/home"]),
+        ({"mount": "/pool"}, ["/home"]),  # two mount points of one file system
         ({"type": ["ext4", "xfs"]}, ["/", "/srv/data"]),
         ({"source": "/dev/sd[ab]1"}, ["/", "/srv/data"]),
         ({"system": False}, ["/srv/data", "/home", "/mnt/windows"]),
@@ -78,7 +78,7 @@ def test_each_key_matches_its_file_systems(keys: dict[str, object], names: list[
     assert counted(HOST, "filesystem", keys) == names
 
 
-SERVERS = "9p afs beegfs ceph cifs fuse fuse.s3fs fuse.sshfs gfs2 glusterfs lustre nfs nfs4 ocfs2 smb3 virtiofs"
+NETWORK = "9p afs beegfs ceph cifs fuse fuse.s3fs fuse.sshfs gfs2 glusterfs lustre nfs nfs4 ocfs2 smb3 virtiofs"
 
 
 @pytest.mark.parametrize(
@@ -87,14 +87,14 @@ SERVERS = "9p afs beegfs ceph cifs fuse fuse.s3fs fuse.sshfs gfs2 glusterfs lust
         ("local", "bcachefs btrfs jffs2 ubifs zfs"),
         ("image", "erofs iso9660 squashfs udf fuse.snapfuse fuse.squashfuse fuse.squashfuse_ll"),
         ("memory", "rootfs tmpfs"),
-        ("network", SERVERS),
+        ("network", NETWORK),
         ("overlay", "aufs ecryptfs overlay fuse.fuse-overlayfs fuse.mergerfs fuse.unionfs"),
         ("pseudo", "proc sysfs cgroup2 ramfs new fuse.lxcfs fuse.portal fuse.gvfsd-fuse fuse.sysboxfs"),
     ],
 )
 def test_without_a_device_the_kind_is_that_of_the_type(kind: str, types: str) -> None:
-    made = machine(table(*(f"0:{n} / /{name} {name} x rw" for n, name in enumerate(types.split(), 1))))
-    assert counted(made, "filesystem", {"kind": kind}) == [f"/{name}" for name in types.split()]
+    host = machine(table(*(f"0:{n} / /{name} {name} x rw" for n, name in enumerate(types.split(), 1))))
+    assert counted(host, "filesystem", {"kind": kind}) == [f"/{name}" for name in types.split()]
 
 
 def test_with_a_device_a_type_that_is_not_known_is_local() -> None:
@@ -115,26 +115,26 @@ PARTS = ["8:1 /a /x ext4 /dev/sda1 rw", "8:1 /b /y ext4 /dev/sda1 rw", "8:1 /b/c
         ([r"8:2 / /mnt/\033[2J\012 ext4 /dev/y rw"], {r"/mnt/\x1b[2J\n": r"/mnt/\x1b[2J\n"}),
     ],
 )
-def test_each_mount_point_is_listed_once_unescaped(lines: list[str], mount: dict[str, object]) -> None:
+def test_each_mount_point_is_listed_once_and_without_octal_escapes(lines: list[str], mount: dict[str, object]) -> None:
     assert values(machine(table(*lines)), "filesystem", "mount") == mount
 
 
 def test_a_file_system_with_two_mount_points_is_one_device() -> None:
-    """The shorter mount point is its name. If one of the mount points is the system's, the file system is."""
-    made = machine(table("8:1 / /longer ext4 /dev/sda1 rw,ro", "8:1 / /usr ext4 /dev/sda1 rw", _longer=3))
-    assert values(made, "filesystem", "mount") == {"/usr": ("/usr", "/longer")}
-    assert values(made, "filesystem", "system") == {"/usr": True}
-    assert values(made, "filesystem", "read_only") == {"/usr": True}
-    assert values(made, "filesystem", "size") == {"/usr": 3 << 30}, "one of the mount points can be measured"
-    last = machine(table("8:1 / /efi vfat /dev/sda1 rw", "8:1 / /b vfat /dev/sda1 rw"))
-    assert values(last, "filesystem", "system") == {"/b": True}
+    """The shorter mount point is its name. If one of the mount points is the system's, so is the file system."""
+    host = machine(table("8:1 / /longer ext4 /dev/sda1 rw,ro", "8:1 / /usr ext4 /dev/sda1 rw", _longer=3))
+    assert values(host, "filesystem", "mount") == {"/usr": ("/usr", "/longer")}
+    assert values(host, "filesystem", "system") == {"/usr": True}
+    assert values(host, "filesystem", "read_only") == {"/usr": True}
+    assert values(host, "filesystem", "size") == {"/usr": 3 << 30}, "one of the mount points can be measured"
+    efi = machine(table("8:1 / /efi vfat /dev/sda1 rw", "8:1 / /b vfat /dev/sda1 rw"))
+    assert values(efi, "filesystem", "system") == {"/b": True}
 
 
 def test_sizes_add_up_and_none_counts_twice() -> None:
-    assert quantity(HOST, "filesystem", {"type": ["xfs", "btrfs"]}, measure="size", unit=GIB) == 300
+    assert quantity(HOST, "filesystem", {"type": ["xfs", "btrfs"]}, measure="size", unit=GIB) == 300  # 100 + 200
 
 
-def test_the_service_reads_the_same_in_its_sandbox() -> None:
+def test_the_service_reads_the_same_values_in_its_sandbox_as_outside() -> None:
     """The sandbox bind-mounts parts of / (ProtectHome=tmpfs with BindReadOnlyPaths=/home, PrivateTmp, ...)."""
     sizes = {"_": 50, "_srv_data": 100}
     bind_mounts = [
@@ -154,7 +154,7 @@ def test_the_service_reads_the_same_in_its_sandbox() -> None:
 def test_a_network_file_system_is_measured_only_if_it_may_count() -> None:
     """statvfs would hang if the server of the file system is gone."""
     broken = machine(WORLD, {"unknown": {"filesystem_sizes /mnt/nfs": ["ETIMEDOUT", "did not respond within 5 s"]}})
-    assert quantity(broken, "filesystem", {"system": False}, measure="size", unit=GIB) == 301
+    assert quantity(broken, "filesystem", {"system": False}, measure="size", unit=GIB) == 301  # 100 + 200 + 1
     reading = read(broken, "filesystem", {"kind": "network", "type": "nfs4"}, measure="size", unit=GIB)
     assert isinstance(reading, Unknown)
     assert "did not respond" in reading.reason
@@ -163,7 +163,7 @@ def test_a_network_file_system_is_measured_only_if_it_may_count() -> None:
 def test_unreadable_is_unknown_and_no_file_system_is_absent() -> None:
     assert isinstance(read(machine(WORLD, errors({"/proc/self/mountinfo": "EIO"})), "filesystem"), Unknown)
     assert isinstance(read(machine(files({"/proc/self/mountinfo": "nonsense\n"})), "filesystem"), Unknown)
-    assert isinstance(read(machine(table(ROOT)), "filesystem", measure="size", unit=GIB), Unknown)
+    assert isinstance(read(machine(table(ROOT)), "filesystem", measure="size", unit=GIB), Unknown)  # no size
     assert isinstance(read(machine(table("0:2 / / rootfs rootfs rw")), "filesystem"), Absent)
 
 
@@ -238,7 +238,7 @@ def test_a_hidden_file_system_does_not_count(lines: list[str], visible: str) -> 
     fields = [line.split() for line in lines]
     text = "".join(f"{i} {up} {number} / {point} rw - xfs {number} rw\n" for i, up, point, number in fields)
     host = machine(files({"/proc/self/mountinfo": text}))
-    assert [*values(host, "filesystem", "source").values()] == visible.split()
+    assert list(values(host, "filesystem", "source").values()) == visible.split()
 
 
 IDLE = "0:30 / /srv/data autofs {} rw,fd=30,pgrp=1,timeout=0,minproto=5,maxproto=5,direct"
@@ -247,32 +247,33 @@ DATA_UNIT = "[Mount]\nWhat={}\nWhere=/srv/data\nType={}\n"
 
 
 def idle(source: str = "systemd-1", what: str = "", type_: str = "") -> RecordedHost:
-    """A machine with an automount at /srv/data that is not mounted yet. what, type_: in its unit. "": without unit."""
+    """A machine with an automount at /srv/data that is not mounted yet. what, type_: of its unit, if it has one."""
     unit = {"/run/systemd/generator/srv-data.mount": DATA_UNIT.format(what, type_)} if what else {}
     return machine(merge(table(ROOT, IDLE.format(source), BINFMT, _=50), {"files": unit}))
 
 
-NFS, XFS = idle(what="server:/export", type_="nfs4"), idle(what="/dev/sdb1", type_="xfs")
+IDLE_NFS, IDLE_XFS = idle(what="server:/export", type_="nfs4"), idle(what="/dev/sdb1", type_="xfs")
 
 
 @pytest.mark.parametrize(
-    ("name", "host"),
+    ("automount", "host"),
     [
         ("/etc/auto.direct", idle(source="/etc/auto.direct")),
         ("srv-data.automount", idle()),
-        ("srv-data.automount", XFS),
+        ("srv-data.automount", IDLE_XFS),
         ("srv-data.automount", idle(what="/dev/disk/by-uuid/1", type_="auto")),
     ],
 )
-def test_a_file_system_behind_an_idle_automount_is_unknown(name: str, host: RecordedHost) -> None:
+def test_a_file_system_behind_an_idle_automount_is_unknown(automount: str, host: RecordedHost) -> None:
     for keys in ({"mount": "/srv/data"}, {"mount": "/srv/*", "size": ">1GiB"}, {}):
         reading = read(host, "filesystem", keys, measure="size", unit=GIB)
         assert isinstance(reading, Unknown)
-        assert f"the automount {name} mounts it" in reading.reason
+        assert f"the automount {automount} mounts it" in reading.reason
 
 
 @pytest.mark.parametrize(
-    ("host", "keys"), [(NFS, {}), (XFS, {"mount": "/"}), (XFS, {"type": "ext4"}), (XFS, {"system": True})]
+    ("host", "keys"),
+    [(IDLE_NFS, {}), (IDLE_XFS, {"mount": "/"}), (IDLE_XFS, {"type": "ext4"}), (IDLE_XFS, {"system": True})],
 )
 def test_an_idle_automount_does_not_concern_tables_that_exclude_it(host: RecordedHost, keys: dict[str, object]) -> None:
     assert counted(host, "filesystem", keys) == ["/"]
@@ -292,9 +293,9 @@ def test_an_indirect_automount_is_no_file_system() -> None:
 @pytest.mark.parametrize(("kind", "type_"), [("local", "fuseblk"), ("network", "fuse.x"), ("memory", "tmpfs")])
 def test_a_file_system_that_reports_no_size_has_an_unknown_size(kind: str, type_: str) -> None:
     number = "8:1" if kind == "local" else "0:9"
-    made = machine(table(f"{number} / /a {type_} x rw", _a=0))
-    assert isinstance(read(made, "filesystem", {"kind": kind}, measure="size"), Unknown)
-    assert isinstance(read(made, "filesystem", {"kind": kind, "size": ">1GiB"}), Unknown)
+    host = machine(table(f"{number} / /a {type_} x rw", _a=0))
+    assert isinstance(read(host, "filesystem", {"kind": kind}, measure="size"), Unknown)
+    assert isinstance(read(host, "filesystem", {"kind": kind, "size": ">1GiB"}), Unknown)
 
 
 def test_a_kernel_interface_has_no_size() -> None:
@@ -302,7 +303,9 @@ def test_a_kernel_interface_has_no_size() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
-def test_a_file_system_below_a_closed_folder_is_the_sandboxs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_of_a_size_below_a_closed_folder_names_the_sandbox(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Root in a shell may enter the folder. The service may not, because it has no capabilities."""
     make_reachable(tmp_path)
     closed = tmp_path / "closed"
@@ -336,10 +339,10 @@ with mounted(point), open("/proc/self/mountinfo") as table:
     try:
         filesystems.filesystem_size(point, [line.split()[0] for line in table])
     except HostError as e:
-        print(str(e).replace(point, "it"))
+        print(str(e).replace(point, "/POINT"))
 """
 
 
 @pytest.mark.skipif(not can_be_alone() or not os.access("/dev/fuse", os.R_OK | os.W_OK), reason="needs /dev/fuse")
 def test_a_file_system_that_hangs_is_unknown() -> None:
-    assert run_alone("true", HANGING) == "the file system on it did not respond within 0.2 s\n"
+    assert run_alone("true", HANGING) == "the file system on /POINT did not respond within 0.2 s\n"

@@ -13,7 +13,7 @@ SNAPPER = (
     "0:25 /@/.snapshots/1/snapshot / btrfs /dev/sda2 rw,subvol=/@/.snapshots/1/snapshot",
     "0:25 /@/.snapshots /.snapshots btrfs /dev/sda2 rw,subvol=/@/.snapshots",
 )
-AT = "0:25 /@ / btrfs /dev/sda2 rw,subvol=/@"
+AT_SUBVOLUME = "0:25 /@ / btrfs /dev/sda2 rw,subvol=/@"
 BACKUP = "0:25 / /run/timeshift/backup btrfs /dev/sda2 rw,subvol=/"
 STORE = "8:17 / /nix/store xfs /dev/sdb1 rw"
 DOCKER = ("0:26 / /var/lib/docker btrfs /dev/sdb1 rw", "0:26 /btrfs /var/lib/docker/btrfs btrfs /dev/sdb1 rw")
@@ -24,7 +24,7 @@ DOCKER = ("0:26 / /var/lib/docker btrfs /dev/sdb1 rw", "0:26 /btrfs /var/lib/doc
     [
         (OSTREE, {"/": ("/", "/sysroot")}),
         (SNAPPER, {"/": ("/", "/.snapshots")}),
-        ((AT, BACKUP), {"/": ("/", "/run/timeshift/backup")}),
+        ((AT_SUBVOLUME, BACKUP), {"/": ("/", "/run/timeshift/backup")}),
         ((ROOT, STORE, STORE), {"/": "/", "/nix/store": "/nix/store"}),
         ((ROOT, *DOCKER), {"/": "/", "/var/lib/docker": "/var/lib/docker"}),
         # A snapshot of ZFS is mounted for a few minutes after an access.
@@ -47,7 +47,7 @@ def test_a_file_system_that_accepts_no_write_is_read_only(option: str) -> None:
 LINKED = {"links": {"/var/lib/docker": "/srv/docker"}, "folders": ["/srv/docker"]}
 DISK = "8:32 / /mnt/k8s-disks/0 xfs /dev/sdc rw"
 BIND = "8:32 /containerd /var/lib/containerd xfs /dev/sdc rw"
-BELOW = ("8:32 / /media/root-ro ext4 /dev/sdc ro", "0:50 / / overlay x rw,lowerdir=/media/root-ro")
+OVERLAY_ROOT = ("8:32 / /media/root-ro ext4 /dev/sdc ro", "0:50 / / overlay x rw,lowerdir=/media/root-ro")
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ BELOW = ("8:32 / /media/root-ro ext4 /dev/sdc ro", "0:50 / / overlay x rw,lowerd
         ((ROOT, DISK, BIND), {}, "/ /mnt/k8s-disks/0"),
         ((ROOT, DISK), {}, "/"),
         ((ROOT, "8:32 / /srv xfs /dev/sdc rw"), LINKED, "/ /srv"),
-        (BELOW, {}, "/media/root-ro /"),
+        (OVERLAY_ROOT, {}, "/media/root-ro /"),
         (OSTREE, {}, "/"),
         (("0:20 / / tmpfs x rw", STORE), {}, "/ /nix/store"),
     ],
@@ -107,7 +107,7 @@ def test_a_share_without_a_real_size_is_too_large_to_be_published_in_bytes(size:
 
 
 KUBE = "/data/kube"
-# Mounts of pods, with the data of the kubelet and of Docker in another folder.
+# Mounts of pods. The kubelet and Docker have their data in KUBE, and not in /var/lib.
 PODS = (
     f"0:40 / {KUBE}/docker/overlay2/3258/merged overlay overlay rw,lowerdir=/x",
     f"0:41 / {KUBE}/docker/containers/{'9f' * 32}/mounts/shm tmpfs shm rw",
@@ -116,8 +116,8 @@ PODS = (
     f"251:0 / {KUBE}/kubelet/pods/1/volumes/kubernetes.io~csi/p/mount ext4 /dev/rbd0 rw",
     f"251:0 / {KUBE}/kubelet/plugins/kubernetes.io/csi/pv/p/globalmount ext4 /dev/rbd0 rw",
 )
-POOL = ("0:44 / /home zfs pool/home rw,xattr", "230:0 / /mnt/z ext4 /dev/zd0 rw", "0:45 /@srv /srv btrfs /dev/sdb1 rw")
-LAYERS = (  # of other storage drivers of Docker
+POOLS = ("0:44 / /home zfs pool/home rw,xattr", "230:0 / /mnt/z ext4 /dev/zd0 rw", "0:45 /@srv /srv btrfs /dev/sdb1 rw")
+LAYERS = (  # of other storage drivers of Docker, whose ids have 64 digits
     f"253:29 / /var/lib/docker/devicemapper/mnt/{'5d' * 32} ext4 /dev/mapper/docker-253:2-1-5d rw",
     f"0:46 /subvolumes/{'6e' * 32} /var/lib/docker/btrfs/subvolumes/{'6e' * 32} btrfs /dev/sdb1 rw",
     "0:46 / /var/lib/docker/btrfs btrfs /dev/sdb1 rw",
@@ -136,10 +136,10 @@ SHARED = ("8:17 / /ftp xfs /dev/sdb1 rw", "8:17 /test /ftp/share/test xfs /dev/s
 
 
 @pytest.mark.parametrize(
-    ("lines", "points"),
+    ("lines", "points"),  # mounts besides /, and the mount points that count
     [
         (("8:32 / /data xfs /dev/sdc rw", *PODS), "/ /data"),
-        (POOL, "/ /home /mnt/z /srv"),
+        (POOLS, "/ /home /mnt/z /srv"),
         (SHARED, "/ /ftp"),
         (("0:50 / /mnt/mac apfs /dev/sdb1 ro",), "/ /mnt/mac"),
         (LAYERS, "/ /var/lib/docker/btrfs"),

@@ -63,12 +63,12 @@ DPU = merge(
     pci_nic("pf0hpf", "0000:03:00.0", number=5, attributes={"phys_port_name": "pf0hpf\n"}),
 )
 AZURE = merge(
-    netvsc("eth0", "enP1s1", 2),
+    netvsc("eth0", lower="enP1s1", number=2),
     pci_nic("enP1s1", "0001:00:02.0", vendor="15b3", master="eth0", number=3),  # its physical function is elsewhere
 )
 MANA = merge(  # below two interfaces of Hyper-V are the two ports of one PCI function
-    netvsc("eth0", "vf0", 2),
-    netvsc("eth1", "vf1", 3),
+    netvsc("eth0", lower="vf0", number=2),
+    netvsc("eth1", lower="vf1", number=3),
     pci_nic("vf0", "7870:00:00.0", "1414", "00ba", "mana", master="eth0", number=4),
     nic("vf1", pci_path("7870:00:00.0"), master="eth1", number=5),
 )
@@ -83,6 +83,7 @@ TWINS = merge(pci_nic("eth0", attributes=SAME_ADDRESS), usb_nic("enx0", attribut
 MODEM_ON_PCI = below("/sys/devices/pci0000:00/0000:00:1c.0/0000:08:00.0/mhi0", "mhi", None, "wwan0", devtype="wwan")
 SWITCHING = merge(*(below("/sys/devices/platform/8000000.ethernet", "platform", "am65-cpsw", n) for n in ("e0", "e1")))
 THUNDERBOLT = below("/sys/devices/pci0000:00/0000:00:0d.2/domain0/0-0/0-1/0-1.0", "thunderbolt", None, "thunderbolt0")
+# bridge() and vlan(): the name, and the interface below it.
 ON_BRIDGES = merge(bridge("br-user", "eth0", 30), vlan("br-user.7", "br-user"), bridge("br-user-7", "br-user.7"))
 ON_BOND = merge(BOND, vlan("bond0.6", "bond0"), bridge("br_public", "bond0.6"))
 
@@ -175,16 +176,16 @@ def test_a_name_that_only_udev_gives_to_an_interface_has_a_hint() -> None:
     address = {"addresses": [["eth0", "ipv4", "192.0.2.7", 24, "global", False]]}
     host = machine(pci_nic("eth0", properties=names), address)
     for detector, key in (("nic", "name"), ("address", "interface")):
-        for other, text in names.items():
-            reading = read(host, detector, {key: text})
+        for property_, name in names.items():
+            reading = read(host, detector, {key: name})
             assert isinstance(reading, Absent)
             assert reading.explanation is not None
-            hint = f'{key}: "{text}" is another name of "eth0"; write "eth0", or properties = {{ {other} = "{text}" }}'
-            assert reading.explanation.hints == (hint,)
-        assert len(counted(host, detector, {f"properties.{other}": text})) == 1
-    unread = read(machine(nic("eth0", devtype="vlan")), "nic", {"name": "enp1s0f0"})
-    assert isinstance(unread, Absent)
-    assert unread.explanation is None
+            advice = f'write "eth0", or properties = {{ {property_} = "{name}" }}'
+            assert reading.explanation.hints == (f'{key}: "{name}" is another name of "eth0"; {advice}',)
+        assert len(counted(host, detector, {f"properties.{property_}": name})) == 1
+    without_udev = read(machine(nic("eth0", devtype="vlan")), "nic", {"name": "enp1s0f0"})
+    assert isinstance(without_udev, Absent)
+    assert without_udev.explanation is None
 
 
 def test_an_interface_with_another_name_is_absent_and_not_zero() -> None:
@@ -194,7 +195,7 @@ def test_an_interface_with_another_name_is_absent_and_not_zero() -> None:
     assert [(r.device, r.reason) for r in reading.rejections] == [("enp0s3", 'name is "enp0s3", wanted eth0')]
 
 
-def test_the_case_of_a_hardware_address_has_a_hint() -> None:
+def test_a_hardware_address_in_upper_case_has_a_hint() -> None:
     host = machine(pci_nic("eth0", attributes={"address": "b0:26:28:4e:7e:b6\n"}))
     reading = read(host, "nic", {"attributes.address": "B0:26:28:4E:7E:B6"})
     assert isinstance(reading, Absent)
@@ -240,7 +241,7 @@ def test_a_default_route_that_ends_in_no_port_makes_the_free_ports_unknown(tunne
 
 
 ADDRESSES = {
-    "addresses": [
+    "addresses": [  # interface, family, address, prefix length, scope, and whether it is temporary
         ["eth0", "ipv4", "192.0.2.7", 24, "global", False],
         ["eth0", "ipv4", "192.0.2.100", 32, "global", False],  # a virtual IP address, which moves between machines
         ["ens9", "ipv6", "fd00::31", 64, "global", False],  # the only address of its interface

@@ -88,7 +88,7 @@ def child(name: str, number: int, parent: int, **more: Any) -> Recording:
 
 IB = {"type": "32\n"}
 PF = pci_nic("pf0", "0000:02:00.0", number=7)
-MLX5 = f"{pci_path('0000:01:00.0')}/mlx5_core.sf.4"
+SF_OF_E0 = f"{pci_path('0000:01:00.0')}/mlx5_core.sf.4"
 VMBUS = "/sys/devices/LNXSYSTM:00/ACPI0004:00/VMBUS:00/000d3a"
 KINDS: list[tuple[str, Recording]] = [  # the kind of the interface eth0, and the machine
     ("physical", E0),
@@ -107,7 +107,7 @@ KINDS: list[tuple[str, Recording]] = [  # the kind of the interface eth0, and th
     ("virtual", nic("eth0", devtype="vxlan")),
     ("virtual", nic("eth0", devtype="macvlan", lower=["eth1"])),
     ("virtual", nic("eth0", lower=["eth1"], link_kind="ipvlan")),
-    ("virtual", merge(pci_nic("ib0", attributes=IB, number=5), child("eth0", 6, 5))),  # a child of InfiniBand
+    ("virtual", merge(pci_nic("ib0", attributes=IB, number=5), child("eth0", number=6, parent=5))),
     ("virtual", simulated_vdpa()),
     ("virtual", nic("eth0", "/sys/devices/virtual/mac80211_hwsim/hwsim0", devtype="wlan")),
     *(("virtual", on_bus(bus)) for bus in ("xen-backend", "netdevsim")),
@@ -120,7 +120,7 @@ KINDS: list[tuple[str, Recording]] = [  # the kind of the interface eth0, and th
     ("vf", vdpa("0000:02:00.0")),  # of the physical function itself
     ("vf", vdpa("0000:02:00.0", driver="vp-vdpa")),
     ("vf", merge(SLOW, pci_nic(physfn="0000:02:00.0"))),
-    ("vf", merge(E0, nic("eth0", MLX5))),  # a sub-function
+    ("vf", merge(E0, nic("eth0", SF_OF_E0))),  # a sub-function
     ("vf", merge(pci_nic(master="eth9"), nic("eth9", VMBUS, lower=["eth0"]))),  # netvsc on Azure: no physfn
     *(("representor", attribute("phys_port_name", port)) for port in ("pf0vf1", "pf0hpf", "c12pf0sf88", "p0pf0vf1")),
     *(("wireless", pci_nic(devtype=devtype)) for devtype in ("bluetooth", "wlan", "wwan")),
@@ -199,7 +199,7 @@ NO_SPEEDS = ("-1", "0", "-2", "65535", "2147483648", "4294967295", None)
         (nic("eth0", lower=["eth1"], link_kind="team", speed=None), "does not report its speed"),
     ],
 )
-def test_a_speed_is_whole_or_unknown(parts: Recording, speed: int | str) -> None:
+def test_the_speed_is_a_number_or_unknown_for_a_reason(parts: Recording, speed: int | str) -> None:
     """speed: in Mbit/s, or the reason why it is unknown."""
     reading = read(machine(parts), "nic", {"kind": ["physical", "team"]}, measure="speed", unit=MBITS)
     if isinstance(speed, int):
@@ -222,7 +222,7 @@ def test_speed_is_the_negotiated_one_and_max_speed_the_best_link_mode() -> None:
 
 
 def enic(name: str, **more: Any) -> Recording:
-    """An interface whose driver names one link mode. The speed of its link is another one."""
+    """An interface whose driver names one link mode, of 10 Gbit/s. The link has another speed: 40 Gbit/s by default."""
     address = f"0000:0a:00.{name[-1]}"
     return pci_nic(name, address, link_speeds=[10 * GBIT], **{"speed": "40000", "number": int(name[-1]), **more})
 
@@ -249,7 +249,7 @@ TEAM = nic("team0", lower=["eth0"], link_kind="team", link_speeds=[10 * GBIT])
 
 
 @pytest.mark.parametrize(
-    ("parts", "gigabits"),
+    ("parts", "gigabits"),  # eth0 and eth1 have 10 Gbit/s, eno1 has 1. None: the speed is unknown
     [
         ([bond("802.3ad", "eth0", "eno1")], 10),
         ([bond("802.3ad", "eth0", "eth1", "eno1")], 20),  # the interface of another speed is in an inactive aggregator
@@ -268,8 +268,8 @@ def test_the_max_speed_of_a_bond_is_that_of_its_active_members(parts: list[Recor
     host, kind = machine(E0, E1, SLOW, *parts), {"kind": ["bond", "team"]}
     reading = read(host, "nic", kind, measure="max_speed", unit=MBITS)
     assert isinstance(reading, Unknown) == (gigabits is None)
-    fallback = quantity(host, "nic", kind, measure="max_speed", unit=MBITS, fallback=7 * GBIT)
-    assert fallback == 1000 * (gigabits or 7)
+    mbits = quantity(host, "nic", kind, measure="max_speed", unit=MBITS, fallback=7 * GBIT)
+    assert mbits == 1000 * (7 if gigabits is None else gigabits)
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def tunnel(name: str, to: int, interface: str | None, kind: str = "gre", **more:
 
 
 VF = pci_nic("eth0v0", "0000:02:00.3", physfn="0000:02:00.0", number=8)
-SF = f"{pci_path('0000:02:00.0')}/mlx5_core.sf.4"
+SF_OF_PF = f"{pci_path('0000:02:00.0')}/mlx5_core.sf.4"
 # pf0 is a member of bond0.
 MEMBER = {"links": {f"{pci_path('0000:02:00.0')}/net/pf0/master": "/sys/class/net/bond0"}}
 # A bridge with a port to veth8.
@@ -317,17 +317,17 @@ OVS = [
         ([VF, bond("active-backup", "eth0v0"), routes("bond0")], ["pf0"]),
         ([VF, nic("eth0v0.7", devtype="vlan", lower=["eth0v0"]), routes("eth0v0.7")], ["pf0"]),
         ([VF, merge(PF, MEMBER), bond("802.3ad", "pf0", "eth1"), routes("eth0v0")], ["eth1", "pf0"]),
-        ([nic("sf4", SF, number=8), routes("sf4")], ["pf0"]),
+        ([nic("sf4", SF_OF_PF, number=8), routes("sf4")], ["pf0"]),
         ([vdpa("0000:02:00.3", name="eth9", physfn="0000:02:00.0"), routes("eth9")], ["pf0"]),
         ([vdpa("0000:02:00.0", name="eth9"), routes("eth9")], ["pf0"]),
-        ([pci_nic("eth0", attributes=IB, number=5), child("ib0.1", 6, 5), routes("ib0.1")], ["eth0"]),
-        ([pci_nic("eth0", attributes=IB, number=5), child("ib0.1", 6, 99), routes("ib0.1")], []),
-        ([tunnel("gre1", 3, "eth1"), routes("gre1")], ["eth1"]),
-        ([tunnel("gre1", 9, "bond0"), bond("802.3ad", "eth0", "eth1"), routes("gre1")], ["eth0", "eth1"]),
-        ([tunnel("veth8", 9, "veth9", "veth"), TO_BRIDGE, routes("veth8")], ["eth1"]),
+        ([pci_nic("eth0", attributes=IB, number=5), child("ib0.1", number=6, parent=5), routes("ib0.1")], ["eth0"]),
+        ([pci_nic("eth0", attributes=IB, number=5), child("ib0.1", number=6, parent=99), routes("ib0.1")], []),
+        ([tunnel("gre1", to=3, interface="eth1"), routes("gre1")], ["eth1"]),
+        ([tunnel("gre1", to=9, interface="bond0"), bond("802.3ad", "eth0", "eth1"), routes("gre1")], ["eth0", "eth1"]),
+        ([tunnel("veth8", to=9, interface="veth9", kind="veth"), TO_BRIDGE, routes("veth8")], ["eth1"]),
         ([*OVS, routes("br-ex")], ["eth1"]),
         # A bridge has a hardware port, so nothing need be known about its other port.
-        ([nic("br0", lower=["eth1", "veth8"]), tunnel("veth8", 2, None), routes("br0")], ["eth1"]),
+        ([nic("br0", lower=["eth1", "veth8"]), tunnel("veth8", to=2, interface=None), routes("br0")], ["eth1"]),
     ],
 )
 def test_the_port_by_which_the_default_route_leaves_is_the_systems(network: list[Recording], system: list[str]) -> None:
@@ -341,9 +341,12 @@ def test_the_port_by_which_the_default_route_leaves_is_the_systems(network: list
     ("network", "reason"),
     [
         (merge(VF, {"links": {f"{pci_path('0000:02:00.3')}/physfn": "../gone"}}, routes("eth0v0")), "dangling"),
-        (merge(tunnel("veth8", 9, "", "veth"), routes("veth8")), "through veth8"),  # into another network namespace
-        (merge(tunnel("gre1", 0, "", "gre"), routes("gre1")), "through gre1"),  # bound to no interface
-        (merge(tunnel("gre1", 3, None), routes("gre1")), 'does not contain "linked_interfaces gre1"'),
+        (
+            merge(tunnel("veth8", to=9, interface="", kind="veth"), routes("veth8")),
+            "through veth8",
+        ),  # another namespace
+        (merge(tunnel("gre1", to=0, interface=""), routes("gre1")), "through gre1"),  # bound to no interface
+        (merge(tunnel("gre1", to=3, interface=None), routes("gre1")), 'does not contain "linked_interfaces gre1"'),
         (merge(nic("ppp0", link_kind="ppp"), routes("ppp0")), "through ppp0"),
         (merge(nic("br-ex", link_kind="openvswitch"), routes("br-ex")), "through br-ex"),
         (routes(), "no default route"),

@@ -7,6 +7,7 @@ import pytest
 from tests.support.machines import Recording, machine, pci_function
 from tests.support.readings import counted, quantity
 
+# pci_function(): address, vendor, device, class, driver, subsystem; vfs: possible and present virtual functions.
 CARD = pci_function("0000:3b:00.0", "15b3", "1017", "020000", "mlx5_core", ("15b3", "0020"), vfs=(64, 2))
 VFS = [
     pci_function(f"0000:3b:00.{n}", "15b3", "1018", "020000", "mlx5_core", ("15b3", "0020"), physfn="0000:3b:00.0")

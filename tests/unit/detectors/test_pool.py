@@ -19,13 +19,9 @@ from tests.support.readings import value_detector
 DETECTOR = value_detector("pool")
 
 
-def pool(cidr: object, *excepted: str) -> int:
-    """The number of addresses in a pool."""
-    settings = {
-        "cidr": NETWORKS.parse(cidr),
-        "except": ADDRESS_RANGES.parse([*excepted]) if excepted else None,
-    }
-    contribution = DETECTOR.read(machine(), settings)
+def pool_size(cidr: object, *excepted: str) -> int:
+    exceptions = ADDRESS_RANGES.parse([*excepted]) if excepted else None
+    contribution = DETECTOR.read(machine(), {"cidr": NETWORKS.parse(cidr), "except": exceptions})
     assert isinstance(contribution, Contribution)
     return int(contribution.amount)
 
@@ -54,7 +50,7 @@ def pool(cidr: object, *excepted: str) -> int:
 def test_the_size_of_a_pool_is_that_of_its_ranges_without_the_exceptions(
     cidr: object, excepted: list[str], size: int
 ) -> None:
-    assert pool(cidr, *excepted) == size
+    assert pool_size(cidr, *excepted) == size
 
 
 # Small networks and small ranges around 0.0.0.0, so that they often overlap.
@@ -64,14 +60,16 @@ RANGES = st.tuples(st.integers(0, 40), st.integers(0, 9)).map(lambda t: (t[0], t
 
 @given(st.lists(PREFIXES, min_size=1, max_size=5), st.lists(RANGES, max_size=5))
 def test_size_is_that_of_the_set_of_addresses(cidr: list[str], excepted: list[tuple[int, int]]) -> None:
-    networks = map(ip_network, cidr)
-    usable = [[*network][1:-1] if network.num_addresses > 2 else [*network] for network in networks]
-    included = {int(address) for addresses in usable for address in addresses}
+    included: set[int] = set()
+    for network in map(ip_network, cidr):
+        numbers = [int(address) for address in network]
+        included.update(numbers[1:-1] if len(numbers) > 2 else numbers)  # without network and broadcast address
     excluded = {n for first, last in excepted for n in range(first, last + 1)}
-    assert pool(cidr, *(f"0.0.0.{first}-0.0.0.{last}" for first, last in excepted)) == len(included - excluded)
+    ranges = [f"0.0.0.{first}-0.0.0.{last}" for first, last in excepted]
+    assert pool_size(cidr, *ranges) == len(included - excluded)
 
 
-def pool_of(folder: Path, written: str) -> Quantity:
+def pool_reading(folder: Path, written: str) -> Quantity:
     """The reading of a resource with these lines in its table."""
     (folder / "x.toml").write_text(f'[resources."example.com/x"]\n{written}\n')
     (resource,) = load_config(str(folder / "x.toml")).require().resources
@@ -81,7 +79,7 @@ def pool_of(folder: Path, written: str) -> Quantity:
 
 
 def test_overlapping_networks_count_for_each_table(tmp_path: Path) -> None:
-    reading = pool_of(
+    reading = pool_reading(
         tmp_path, 'pool = [{ cidr = ["10.0.0.0/24", "10.0.0.0/25"] }, { cidr = "10.0.0.0/25", except = "10.0.0.1" }]'
     )
     assert [(c.device, c.amount, c.note) for c in reading.contributions] == [
@@ -100,4 +98,4 @@ def test_overlapping_networks_count_for_each_table(tmp_path: Path) -> None:
     ],
 )
 def test_a_range_may_be_large_if_the_quantity_is_not(tmp_path: Path, written: str) -> None:
-    assert pool_of(tmp_path, written).value > 0
+    assert pool_reading(tmp_path, written).value > 0

@@ -28,7 +28,7 @@ NO_LOADER = BINARY.replace(b"/lib64/ld-", b"/lib64/xx-").replace(b"/lib/ld-", b"
         (b"#!/" + b"x" * 254 + b"\necho 4\n", "its first line is too long: the kernel reads 256 bytes of it"),
         (b"\xcf\xfa\xed\xfe\x0c\0\0\1\0\0\0\0", "it is neither a text nor a binary of Linux"),
         (b"", "it is empty"),
-        (BINARY[:18] + b"\xff\xfe" + BINARY[20:], "it is a binary for another architecture than"),
+        (BINARY[:18] + b"\xff\xfe" + BINARY[20:], "it is a binary for another architecture than"),  # e_machine
         (NO_LOADER, "the dynamic loader that it needs does not exist"),
     ],
     ids=["no #!", "no !", "exchanged", "empty line first", "BOM", "long", "Mach-O", "empty", "architecture", "loader"],

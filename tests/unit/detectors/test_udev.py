@@ -33,8 +33,8 @@ def node(
     return tree.recording({path: properties} if properties else {})
 
 
-def on_bus(name: str, devtype: str) -> Recording:
-    """A device on the bus dfl (FPGAs), without a node in /dev."""
+def fpga(name: str, devtype: str) -> Recording:
+    """A device on the bus dfl, which has no node in /dev."""
     tree = Tree()
     tree.device(f"/sys/devices/platform/{name}", "dfl", None, [f"DEVTYPE={devtype}"])
     return tree.recording()
@@ -49,10 +49,10 @@ USB = {
 HOST = machine(
     node("ttyS0", "serial8250", attributes={"type": "4\n"}),
     node("ttyS1", "serial8250", attributes={"type": "0\n"}),  # the kernel reserves ports without a chip: 8250.nr_uarts
-    node("ttyUSB0", "ftdi_sio", USB),
-    node("ttyUSB1", None, {"TAGS": ":old:"}),
-    on_bus("dfl_dev.0", "afu"),
-    on_bus("dfl_dev.1", "fme"),
+    node("ttyUSB0", "ftdi_sio", properties=USB),
+    node("ttyUSB1", properties={"TAGS": ":old:"}),
+    fpga("dfl_dev.0", devtype="afu"),
+    fpga("dfl_dev.1", devtype="fme"),
     files({"/sys/class/tty/version": "tty 1.0\n"}),  # an attribute of the class
 )
 
@@ -75,7 +75,7 @@ HOST = machine(
         ({"subsystem": "nowhere"}, []),
     ],
 )
-def test_matches(keys: dict[str, object], devices: list[str]) -> None:
+def test_each_key_matches_its_devices(keys: dict[str, object], devices: list[str]) -> None:
     assert counted(HOST, "udev", keys) == devices
 
 
@@ -87,7 +87,7 @@ def test_all_subsystems_are_enumerated_for_the_command_devices() -> None:
 
 def test_missing_values_are_empty_and_several_values_sorted() -> None:
     several = {"CURRENT_TAGS": ":uaccess:a:\udce9:seat:", "DEVLINKS": "/dev/b /dev/\x1b[2J /dev/a"}
-    host = machine(on_bus("dfl_dev.0", "afu"), node("ttyA", None, several))
+    host = machine(fpga("dfl_dev.0", devtype="afu"), node("ttyA", properties=several))
     assert values(host, "udev", "node") == {"dfl_dev.0": None, "ttyA": "/dev/ttyA"}
     assert values(host, "udev", "tag") == {"dfl_dev.0": (), "ttyA": (r"\xe9", "a", "seat", "uaccess")}
     assert values(host, "udev", "link") == {"dfl_dev.0": (), "ttyA": (r"/dev/\x1b[2J", "/dev/a", "/dev/b")}
@@ -97,10 +97,10 @@ def test_only_the_named_subsystems_are_enumerated() -> None:
     broken = machine(node(), errors({"/sys/class/net": "EIO", "/sys/class/dfl": "EIO"}))
     assert counted(broken, "udev", TTY) == ["ttyUSB0"]
     assert isinstance(read(broken, "udev", {"subsystem": "dfl"}), Unknown)
-    none = "the machine has no udev input device"
+    no_device = "the machine has no udev input device"
     hint = "; the kernel has no subsystem input: is its name right, and its module loaded?"
-    assert read(broken, "udev", {"subsystem": "input"}) == Absent(none + hint)
-    assert read(machine({"folders": ["/sys/class/input"]}), "udev", {"subsystem": "input"}) == Absent(none)
+    assert read(broken, "udev", {"subsystem": "input"}) == Absent(no_device + hint)
+    assert read(machine({"folders": ["/sys/class/input"]}), "udev", {"subsystem": "input"}) == Absent(no_device)
 
 
 def test_any_numeric_attribute_or_property_is_a_measure() -> None:
@@ -128,7 +128,7 @@ SERIAL = "/sys/devices/platform/serial/tty/ttyUSB0"
     ids=["dangling", "loop", "gone", "EIO"],
 )
 def test_a_device_whose_subsystem_cannot_be_read_may_count(broken: Recording) -> None:
-    host = machine(node("ttyS0"), node("ttyUSB0"), on_bus("dfl_dev.0", "afu"), broken)
+    host = machine(node("ttyS0"), node("ttyUSB0"), fpga("dfl_dev.0", devtype="afu"), broken)
     assert isinstance(read(host, "udev", TTY), Unknown)
     assert counted(host, "udev", {**TTY, "name": "ttyS*"}) == ["ttyS0"]
     assert counted(host, "udev", {"subsystem": "dfl"}) == ["dfl_dev.0"]
@@ -136,7 +136,7 @@ def test_a_device_whose_subsystem_cannot_be_read_may_count(broken: Recording) ->
 
 
 def test_a_subsystem_that_cannot_be_listed_is_unknown_and_the_others_are_not() -> None:
-    host = machine(node(), on_bus("dfl_dev.0", "afu"), errors({"/sys/class/tty": "EACCES"}))
+    host = machine(node(), fpga("dfl_dev.0", devtype="afu"), errors({"/sys/class/tty": "EACCES"}))
     assert isinstance(read(host, "udev", TTY), Unknown)
     found = find(host, device_detector("udev"))
     assert "dfl_dev.0" in [device.name for device in found.devices]
@@ -146,5 +146,5 @@ def test_a_subsystem_that_cannot_be_listed_is_unknown_and_the_others_are_not() -
 def test_another_name_of_a_subsystem_has_no_devices_of_its_own() -> None:
     """The class i2c-adapter contains only links to devices of the bus i2c (class_compat_register() in the kernel)."""
     alias = {"links": {"/sys/class/dfl-alias/dfl_dev.0": "../../devices/platform/dfl_dev.0"}}
-    found = find(machine(on_bus("dfl_dev.0", "afu"), alias), device_detector("udev"))
+    found = find(machine(fpga("dfl_dev.0", devtype="afu"), alias), device_detector("udev"))
     assert [device.name for device in found.devices].count("dfl_dev.0") == 1

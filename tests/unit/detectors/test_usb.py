@@ -7,24 +7,24 @@ import pytest
 from tests.support.machines import Recording, files, machine, merge, usb_device, usb_hub, usb_path, usb_root
 from tests.support.readings import counted, values
 
-ONE = usb_path("1-1")
+AT_1_1 = usb_path("1-1")
 PHONE = usb_device("1-3", "18d1", "4ee7", interfaces=[("ff4201", None), ("080650", "usb-storage"), ("060101", None)])
 CAMERA = usb_device("1-1", device_class="ef0201", interfaces=[("0e0100", "uvcvideo"), ("0e0200", "uvcvideo")])
 CODES = {"Class": "02", "SubClass": "0d", "Protocol": "00"}
 STICK = usb_device("1-2", device_class="000000", interfaces=[("080650", "usb-storage")])
-SECOND = merge(  # with an interface of the second configuration
+CONFIGURATION_2 = merge(  # an interface of its second configuration
     usb_device(interfaces=()),
-    files({f"{ONE}/1-1:2.0/bInterface{part}": code for part, code in CODES.items()}),
+    files({f"{AT_1_1}/1-1:2.0/bInterface{part}": code for part, code in CODES.items()}),
 )
-EXPORTED = merge(  # with USB/IP
+EXPORTED = merge(  # to another machine, with USB/IP
     usb_device(interfaces=[]),
-    {"links": {f"{ONE}/driver": "/sys/bus/usb/drivers/usbip-host"}},
+    {"links": {f"{AT_1_1}/driver": "/sys/bus/usb/drivers/usbip-host"}},
     files({"/sys/bus/usb/drivers/usbip-host/uevent": ""}),
 )
 HUBS = [usb_root(1), usb_root(2), usb_hub("1-1"), usb_device("1-1.2"), usb_device("1-1.10", number=4)]
 SERIALS = [usb_device("1-1", serial=None), usb_device("1-2", serial="A1"), usb_device("1-3", serial="A1")]
 REFUSED = merge(usb_device("1-2", interfaces=()), files({f"{usb_path('1-2')}/authorized": "0\n"}))
-ADMITTED = merge(usb_device("1-1"), files({f"{ONE}/authorized": "1\n"}))
+ADMITTED = merge(usb_device("1-1"), files({f"{AT_1_1}/authorized": "1\n"}))
 UDEV = usb_device("1-1", properties={"ID_VENDOR_ENC": "FTDI", "ID_MODEL": "caf\udce9"})
 
 
@@ -63,7 +63,7 @@ def test_a_device_counts_once_for_several_tables_and_not_at_all_if_excepted() ->
 def without(file: str) -> Recording:
     """A USB device that lacks a file."""
     device = usb_device(device_class="ef0201")
-    del device["files"][ONE + file]
+    del device["files"][AT_1_1 + file]
     return device
 
 
@@ -74,7 +74,7 @@ def without(file: str) -> Recording:
         (STICK, "class", ("080650",)),
         *((without(file), "class", ("ffffff",)) for file in ("/bDeviceProtocol", "/bDeviceClass")),
         (without("/1-1:1.0/bInterfaceSubClass"), "class", ("ef0201",)),
-        (SECOND, "class", ("020d00",)),
+        (CONFIGURATION_2, "class", ("020d00",)),
         (usb_device(interfaces=[]), "driver", ()),
         (usb_device(interfaces=[("030101", "usbhid")] * 3), "driver", ("usbhid",)),
         (EXPORTED, "driver", ("usbip-host",)),

@@ -9,7 +9,6 @@ from capacityd.model.reading import Absent, Quantity, Unknown
 from tests.support.machines import machine, memory, processors
 from tests.support.readings import counted, quantity, read, values
 
-GIB, MHZ = "GiB", "MHz"
 MEASURES = {"cores": 64, "threads": 128, "sockets": 2, "max_frequency": 3_400_000_000}
 HOST = machine(processors(**MEASURES), memory(size=33_567_850_496, swap=8_589_930_496))
 
@@ -18,7 +17,7 @@ def test_one_device_has_all_measures_of_the_processors() -> None:
     for measure, number in MEASURES.items():
         assert values(HOST, "cpu", measure) == {"cpu": number}
         assert quantity(HOST, "cpu", measure=measure) == number
-    assert quantity(HOST, "cpu", measure="max_frequency", unit=MHZ) == 3400
+    assert quantity(HOST, "cpu", measure="max_frequency", unit="MHz") == 3400
     assert counted(HOST, "cpu", {"cores": ">=64", "sockets": "2", "max_frequency": ">=3.4GHz"}) == ["cpu"]
 
 
@@ -39,17 +38,17 @@ def test_a_measure_that_the_machine_does_not_report_is_unknown(missing: str) -> 
 
 def test_one_device_has_the_sizes_of_the_memory_and_of_the_swap() -> None:
     assert values(HOST, "memory", "size") == {"memory": 33_567_850_496}
-    assert quantity(HOST, "memory", measure="size", unit=GIB) == 31  # rounded down
-    assert quantity(HOST, "memory", measure="swap", unit=GIB) == 7
+    assert quantity(HOST, "memory", measure="size", unit="GiB") == 31  # rounded down
+    assert quantity(HOST, "memory", measure="swap", unit="GiB") == 7
     assert counted(HOST, "memory", {"size": ">=31GiB", "swap": ">0B"}) == ["memory"]
 
 
 def test_without_swap_the_quantity_is_0_or_absent_if_the_table_requires_swap() -> None:
     host = machine(memory(swap=0))
-    reading = read(host, "memory", measure="swap", unit=GIB)
+    reading = read(host, "memory", measure="swap", unit="GiB")
     assert isinstance(reading, Quantity)
     assert (reading.value, reading.warning) == (0, "")
-    assert isinstance(read(host, "memory", {"swap": ">0B"}, measure="swap", unit=GIB), Absent)
+    assert isinstance(read(host, "memory", {"swap": ">0B"}, measure="swap", unit="GiB"), Absent)
 
 
 def test_memory_has_no_udev_properties_or_attributes() -> None:

@@ -303,9 +303,7 @@ def test_a_kernel_interface_has_no_size() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
-def test_the_error_of_a_size_below_a_closed_folder_names_the_sandbox(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_error_below_a_closed_folder_names_the_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Root in a shell may enter the folder. The service may not, because it has no capabilities."""
     make_reachable(tmp_path)
     closed = tmp_path / "closed"

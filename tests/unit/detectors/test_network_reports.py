@@ -9,7 +9,6 @@ from tests.support.machines import Recording, machine, merge, nic, pci_function,
 from tests.support.readings import counted, quantity, read
 from tests.unit.detectors.test_nic import below, hardware
 
-GBIT = "Gbit/s"
 VMBUS = "/sys/devices/LNXSYSTM:00/ACPI0004:00/VMBUS:00"
 FREE: dict[str, object] = {"system": False}
 
@@ -226,8 +225,8 @@ def test_a_virtual_function_in_a_pods_namespace_still_counts_as_a_pci_function()
 def test_the_speed_of_a_bond_is_that_of_its_active_members_now() -> None:
     """Only one of the two members is active, because the switch aggregates only one."""
     host = machine(TWO, nic("bond0", bond=("802.3ad", ["eth0", "eth1"]), speed="10000", number=9))
-    assert quantity(host, "nic", {"kind": "bond"}, measure="speed", unit=GBIT) == 10
-    assert quantity(host, "nic", {"kind": "bond"}, measure="max_speed", unit=GBIT) == 20
+    assert quantity(host, "nic", {"kind": "bond"}, measure="speed", unit="Gbit/s") == 10
+    assert quantity(host, "nic", {"kind": "bond"}, measure="max_speed", unit="Gbit/s") == 20
 
 
 @pytest.mark.parametrize("tunnel", ["wg0", "dummy0"])

@@ -341,10 +341,8 @@ def test_the_port_by_which_the_default_route_leaves_is_the_systems(network: list
     ("network", "reason"),
     [
         (merge(VF, {"links": {f"{pci_path('0000:02:00.3')}/physfn": "../gone"}}, routes("eth0v0")), "dangling"),
-        (
-            merge(tunnel("veth8", to=9, interface="", kind="veth"), routes("veth8")),
-            "through veth8",
-        ),  # another namespace
+        # The peer of veth8 is in another network namespace.
+        (merge(tunnel("veth8", to=9, interface="", kind="veth"), routes("veth8")), "through veth8"),
         (merge(tunnel("gre1", to=0, interface=""), routes("gre1")), "through gre1"),  # bound to no interface
         (merge(tunnel("gre1", to=3, interface=None), routes("gre1")), 'does not contain "linked_interfaces gre1"'),
         (merge(nic("ppp0", link_kind="ppp"), routes("ppp0")), "through ppp0"),

@@ -49,13 +49,13 @@ def test_a_unit_says_what_an_automount_mounts(folder: str, written: str, type_: 
 )
 def test_every_form_of_a_unit_that_systemd_reads_is_read(text: str) -> None:
     """systemd.syntax(7) describes the forms. The recording of the unit gives the same result."""
-    point = "5 1 0:9 / /srv/data rw - autofs systemd-1 rw,fd=3,direct\n"
-    unit = {"/etc/systemd/system/srv-data.mount": text, "/proc/self/mountinfo": point, "/dev/sdb1": ""}
+    mountinfo = "5 1 0:9 / /srv/data rw - autofs systemd-1 rw,fd=3,direct\n"
+    unit = {"/etc/systemd/system/srv-data.mount": text, "/proc/self/mountinfo": mountinfo, "/dev/sdb1": ""}
     host = machine(files(unit))
-    mounted = Automount("srv-data.automount", "xfs", "/dev/sdb1")
-    assert automount(host, "/srv/data", "systemd-1") == mounted
+    expected = Automount("srv-data.automount", "xfs", "/dev/sdb1")
+    assert automount(host, "/srv/data", "systemd-1") == expected
     recording = Recorder(host).run()
-    assert automount(RecordedHost(recording), "/srv/data", "systemd-1") == mounted
+    assert automount(RecordedHost(recording), "/srv/data", "systemd-1") == expected
     assert RecordedHost(recording).exists("/dev/sdb1")
 
 
@@ -64,7 +64,7 @@ def test_a_share_is_not_recorded() -> None:
         assert unit_without_options(f"[Mount]\n{source}\nWhere=/x\n") == "[Mount]\nWhere=/x\n"
 
 
-def test_a_map_of_autofs_says_nothing() -> None:
+def test_a_map_of_autofs_or_a_missing_unit_does_not_say_what_is_mounted() -> None:
     host = machine(files({"/etc/systemd/system/srv-data.mount": UNIT.format("xfs")}))
     assert automount(host, "/srv/data", "/etc/auto.direct") == Automount("/etc/auto.direct", "", "")
     assert automount(machine(), "/srv/data", "systemd-1") == Automount("srv-data.automount", "", "")

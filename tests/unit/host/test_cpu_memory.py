@@ -75,7 +75,7 @@ EBUSY = errors({f"{CPUS}/cpufreq/policy1/cpuinfo_max_freq": "EBUSY"})
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "parts"),
+    ("name", "value", "parts"),  # a measure, its value (None: the machine does not report it), and the machine's files
     [
         ("sockets", 1, [cpus(physical_package_id="0 0")]),
         ("sockets", 2, [cpus(physical_package_id="36 4096 36 4096")]),
@@ -124,7 +124,7 @@ def test_processors_that_the_kernel_lists_need_no_psutil(monkeypatch: pytest.Mon
         measure("threads", machine())
 
 
-ALL = {"cores": 2, "threads": 2, "sockets": 2, "max_frequency": 3_000_000_000}
+VALUES = {"cores": 2, "threads": 2, "sockets": 2, "max_frequency": 3_000_000_000}
 TOPOLOGY = f"{CPUS}/cpu1/topology"
 
 
@@ -147,13 +147,13 @@ def test_an_unreadable_measure_makes_no_other_measure_unknown(
     unknown: list[str], broken: Recording, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(psutil, "cpu_count", lambda logical: 2)
-    whole = merge(cpus("0-1", physical_package_id="0 1", core_cpus_list="0 1"), frequencies(3_000_000))
-    host = machine(whole, broken)
+    intact = merge(cpus("0-1", physical_package_id="0 1", core_cpus_list="0 1"), frequencies(3_000_000))
+    host = machine(intact, broken)
     for name in unknown:
         with pytest.raises(HostError, match=reason):
             measure(name, host)
-    others = ALL.keys() - {*unknown}
-    assert {name: measure(name, host) for name in others} == {name: ALL[name] for name in others}
+    others = VALUES.keys() - {*unknown}
+    assert {name: measure(name, host) for name in others} == {name: VALUES[name] for name in others}
 
 
 def test_this_machines_processors_are_counted_as_by_lscpu() -> None:
@@ -174,7 +174,7 @@ print(json.dumps({name: LiveHost().processors(name) for name in PROCESSOR_MEASUR
 
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
-def test_a_mounted_sys_with_an_offline_processor_is_counted_without_it(tmp_path: Path) -> None:
+def test_an_offline_processor_in_a_mounted_sys_is_not_counted(tmp_path: Path) -> None:
     """Two sockets of two cores with two threads each. One processor is offline."""
     topology = cpus("0-6", physical_package_id="0 0 0 0 1 1 1 .", core_cpus_list="0-1 0-1 2-3 2-3 4-5 4-5 6 .")
     write_tree(merge(bare(), topology, frequencies(3_000_000, 3_000_003)), str(tmp_path))

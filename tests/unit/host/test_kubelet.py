@@ -50,7 +50,7 @@ def test_no_checkpoint_has_no_names() -> None:
         '{"Data": {"PodDeviceEntries": [{}], "RegisteredDevices": {}}}',
         '{"Data": {"PodDeviceEntries": [], "RegisteredDevices": ["example.com/card"]}}',
         '{"Data": {"PodDeviceEntries": []}}',
-        "[" * 100_000,
+        "[" * 100_000,  # too deep for the parser
     ],
 )
 def test_a_damaged_checkpoint_is_unknown(text: str) -> None:

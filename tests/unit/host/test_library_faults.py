@@ -75,7 +75,7 @@ _HOST = (f"{os.sep}capacityd{os.sep}host{os.sep}", f"{os.sep}capacityd{os.sep}li
 
 
 class Fault:
-    """A profiler that makes one call fail. at: the number of the call. which: the number of the error it raises."""
+    """A profiler that makes call number `at` fail with error number `which` of those that the function may raise."""
 
     def __init__(self, at: int = -1, which: int = 0) -> None:
         self._at, self._which = at, which
@@ -162,12 +162,12 @@ def main(folder: str) -> None:
         wanted = outcome(ask, fault)
         for at, (call, errors) in enumerate(fault.calls):
             for which in range(errors):
-                came = outcome(ask, Fault(at, which))
+                got = outcome(ask, Fault(at, which))
                 faults += 1
                 # A device's own text need not be UTF-8. The value is then the bytes in the UnicodeDecodeError.
-                decoded = call.endswith("__getitem__") and r"caf\\xe9" in str(came[1])
-                if came[0] != "unknown" and came != wanted and not decoded:
-                    wrong.append([f"{call} (call {at}, error {which})", *map(str, came)])
+                decoded = call.endswith("__getitem__") and r"caf\\xe9" in str(got[1])
+                if got[0] != "unknown" and got != wanted and not decoded:
+                    wrong.append([f"{call} (call {at}, error {which})", *map(str, got)])
         results[name] = [wanted[0], faults, wrong]
     print(json.dumps(results))
 
@@ -184,7 +184,7 @@ def test_every_fault_of_a_library_is_an_unknown(tmp_path: Path) -> None:
     write_tree(merge(bare(), usb_device("1-1", properties={"ID_TEST": "x"})), str(tmp_path))
     document = json.loads(run_alone(MOUNTING, PROGRAM, str(tmp_path)))
     assert {name: wrong for name, (_, _, wrong) in document.items() if wrong} == {}
-    assert {name for name, (outcome, _, _) in document.items() if outcome != "answer"} <= {"link_modes"}
-    without = {"hostname", "arch", "processors sockets"}
-    assert {name for name, (_, faults, _) in document.items() if not faults} <= without
-    assert document["properties"][1] > 100
+    assert {name for name, (kind, _, _) in document.items() if kind != "answer"} <= {"link_modes"}
+    without_faults = {name for name, (_, faults, _) in document.items() if not faults}
+    assert without_faults <= {"hostname", "arch", "processors sockets"}
+    assert document["properties"][1] > 100  # faults

@@ -130,14 +130,14 @@ def test_a_recorded_machine_reads_as_a_real_one(tmp_path: Path) -> None:
     assert live["disk sda serial"] == "S3Z"
     assert live["nic enx0 vendor"] == "0bda"
     assert live[r"nic e\x1b\xff properties.ID_TEST"] == "named"
-    assert len({name.split()[1] for name in alike}) == 15
+    assert len({name.split()[1] for name in alike}) == 15  # devices
 
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 def test_a_device_that_udev_has_not_processed_has_unknown_properties(tmp_path: Path) -> None:
-    files = {path: text for path, text in WORLD["files"].items() if path.startswith("/sys/")}
-    files[f"{usb_path('1-1.1')}/dev"] = "189:1\n"
-    _, live = readings({"files": files, "links": WORLD["links"]}, tmp_path)
+    in_sys = {path: text for path, text in WORLD["files"].items() if path.startswith("/sys/")}
+    in_sys[f"{usb_path('1-1.1')}/dev"] = "189:1\n"
+    _, live = readings({"files": in_sys, "links": WORLD["links"]}, tmp_path)
     for name in ("usb 1-1.1", "nic eth0", "disk sda"):
         assert "udev has not processed" in str(live[f"{name} properties.ID_TEST"])
     assert live["usb 1-1.1 serial"] == "A17"
@@ -174,7 +174,7 @@ ENTRY_UNREADABLE = "unknown: udev's entry for the device could not be read"
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 @pytest.mark.parametrize(
-    ("path", "fault", "answers"),  # the beginnings of: the property of a disk, and those of two PCI functions
+    ("path", "fault", "answers"),  # answers: how the property begins of a disk, and of two PCI functions
     [
         (f"{SDA}/uevent", "EIO", (UNREADABLE, "pci", None)),
         (f"{SDA}/uevent", "EACCES", (UNREADABLE, "pci", None)),
@@ -197,13 +197,13 @@ def test_a_property_that_cannot_be_read_is_unknown(
     write_tree(world, str(tmp_path))
     if fault == "empty":
         (tmp_path / path[1:]).write_text("")
-        path, fault = "/sys/block/sda/queue/rotational", "EIO"
+        path, fault = "/sys/block/sda/queue/rotational", "EIO"  # makes only this other file unreadable
     mounting = f'{MOUNTING}; exec {UNPRIVILEGED} "$PYTHON" -c "$PROGRAM" "$@"'
     devices = ["/sys/block/sda", *map(pci_path, functions)]
     live, replayed = json.loads(run_alone(mounting, PROPERTY, str(tmp_path), path, fault, *devices))
-    for got, again, wanted in zip(live, replayed, answers, strict=True):
+    for got, recorded, wanted in zip(live, replayed, answers, strict=True):
         assert got == wanted or got.startswith(wanted)
-        assert str(got).startswith("unknown") == str(again).startswith("unknown")
+        assert str(got).startswith("unknown") == str(recorded).startswith("unknown")
 
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")

@@ -80,8 +80,8 @@ print(json.dumps([dataclasses.astuple(address) for address in LiveHost().address
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 def test_addresses_are_those_of_a_real_kernel() -> None:
     """Secondary addresses and addresses with a label count. On a point-to-point link, the local address counts."""
-    document = json.loads(run_alone(SETUP, LIVE))
-    assert [one for one in document if one[4] != "link"] == [
+    rows = json.loads(run_alone(SETUP, LIVE))  # interface, family, address, prefix length, scope, temporary
+    assert [row for row in rows if row[4] != "link"] == [
         ["lo", "ipv4", "127.0.0.1", 8, "host", False],
         ["lo", "ipv6", "::1", 128, "host", False],
         ["va", "ipv4", "192.0.2.7", 24, "global", False],
@@ -90,7 +90,7 @@ def test_addresses_are_those_of_a_real_kernel() -> None:
         ["va", "ipv6", "2001:db8::7", 64, "global", False],
         ["vb", "ipv6", "fec0::1", 64, "site", False],
     ]
-    assert {one[2][:5] for one in document if one[4] == "link"} == {"fe80:"}
+    assert {row[2][:5] for row in rows if row[4] == "link"} == {"fe80:"}
 
 
 def address(**fields: Any) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def address(**fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("printed", "expected"),
+    ("printed", "expected"),  # what `ip` prints about an address; its family, address, scope, whether it is temporary
     [
         (address(family="inet", local="192.0.2.7", secondary=True), ("ipv4", "192.0.2.7", "global", False)),
         (address(family="inet", local="192.0.2.7", address="192.0.2.1"), ("ipv4", "192.0.2.7", "global", False)),
@@ -114,8 +114,8 @@ def test_an_address_counts_unless_its_flags_exclude_it(
     printed: dict[str, Any], expected: tuple[str, str, str, bool] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(network, "ip", lambda *_: [{"ifname": "lo", "addr_info": [printed]}])
-    known = [(a.family, a.address, a.scope, a.temporary) for a in addresses()]
-    assert known == ([expected] if expected else [])
+    counted = [(a.family, a.address, a.scope, a.temporary) for a in addresses()]
+    assert counted == ([expected] if expected else [])
 
 
 @pytest.mark.parametrize("printed", [[{"ifname": "lo"}], [{"addr_info": [address()]}], [[1]], {"a": 1}, 7])

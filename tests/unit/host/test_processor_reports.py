@@ -17,14 +17,13 @@ def repeat(text: str, times: int) -> str:
     return " ".join([text] * times)
 
 
+# For each processor, the processors of its core.
 EACH_ALONE = "0 1 2 3"
 HYBRID = "0-1 0-1 2-3 2-3 4 5"  # two cores with two threads each, and two with one
 POWER = f"{repeat('0-3', 4)} {repeat('4-7', 4)}"  # four threads a core
 SOME_ONLINE = f"{repeat('0-1', 4)} {repeat('4-5', 4)}"
 VIRTUAL = " ".join(map(str, range(12)))
 OFFLINE = errors({f"{CPUS}/cpufreq/policy{number}/cpuinfo_max_freq": "EBUSY" for number in (1, 3)})
-
-
 ARM = cpus("0-3", physical_package_id="0 0 0 0", core_cpus_list=EACH_ALONE, cluster_id="0 0 1 1")
 CLUSTER_OFFLINE = cpus("0,4-5", core_cpus_list="0 . . . 4 5", physical_package_id="0 . . . 1 1")
 ALL_IN_ONE_CORE = cpus(
@@ -131,9 +130,9 @@ def test_reported_memory_is_read(tmp_path: Path) -> None:
         "NULs at the end": USUAL + "\0" * 3000,
         "a name without a space": USUAL + "ShadowCallStack:10373888 kB\n",
         "a value without a space": USUAL.replace("SwapFree:  300", "SwapFree:18014398503714728"),
-        "less than no swap free": USUAL.replace("SwapFree:  300", "SwapFree:       18446744073709551488"),
+        "less than no swap free": USUAL.replace("SwapFree:  300", "SwapFree:       18446744073709551488"),  # -128
         "an empty line": USUAL.replace("Buffers", "\nBuffers"),
-        "four lines": "".join(line for line in USUAL.splitlines(keepends=True) if "e:" in line or "Total:" in line),
+        "four lines": "".join(line for line in USUAL.splitlines(keepends=True) if line.startswith(("Mem", "Swap"))),
         "a cgroup without a limit": USUAL.replace("SwapTotal:  300", "SwapTotal:      9007199246672720"),
         "a limit of 64 bits": USUAL.replace("SwapTotal:  300", "SwapTotal: 18014398509481984"),
         "no number": USUAL.replace("1000", "lots"),

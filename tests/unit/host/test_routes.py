@@ -119,8 +119,8 @@ def test_a_table_counts_if_a_rule_selects_it_for_packets_of_the_machine(rule: st
         f'routes("rule add {rule} table 1000")',
         'subprocess.run(["ip", "-6", "rule", "add", "table", "1000"], check=True); routes()',
     )
-    here = ["v2"] if counts else []
-    assert found == [[], here, ["v1", *here]]
+    expected = ["v2"] if counts else []
+    assert found == [[], expected, ["v1", *expected]]
 
 
 INSTEAD_OF_RULES = """
@@ -146,6 +146,7 @@ def test_without_policy_rules_the_main_table_counts(request_of_ip: str) -> None:
 
 
 def route(dst: str = "default", table: int = 254, **fields: Any) -> dict[str, Any]:
+    """A route as `ip` prints it. 254: the table main."""
     return {"type": "1", "dst": dst, "table": str(table), "protocol": "3", "flags": [], **fields}
 
 
@@ -159,10 +160,10 @@ def vrf(table: int) -> dict[str, Any]:
 
 
 LO: dict[str, Any] = {"dev": "lo"}
-L3MDEV = rule(l3mdev=None)
+L3MDEV = rule(l3mdev=None)  # selects the table of each VRF
 
 
-def answers_of(
+def replace_ip(
     monkeypatch: pytest.MonkeyPatch,
     routes: object = (),
     rules: object = (),
@@ -180,17 +181,17 @@ def answers_of(
 
 
 HOP, GROUP = {"id": 7, **LO}, {"id": 8, "group": [{"id": 7}]}
-IN_1000 = route(table=1000, **LO)
+IN_1000 = route(table=1000, **LO)  # a default route
 
 
 @pytest.mark.parametrize(
-    ("counts", "printed"),
+    ("counts", "printed"),  # whether there is a default route, and what `ip` prints
     [
-        *((True, {"routes": [known]}) for known in (route(**LO), route("0.0.0.0/1", **LO), route(table=253, **LO))),
+        *((True, {"routes": [default]}) for default in (route(**LO), route("0.0.0.0/1", **LO), route(table=253, **LO))),
         *((False, {"routes": [route(address, **LO)]}) for address in ("10.0.0.0/8", "192.0.2.1")),
         *((False, {"routes": [route(table=table, **LO)]}) for table in (255, 1000)),
         (True, {"routes": [IN_1000], "rules": [rule(1000)]}),
-        (False, {"routes": [IN_1000], "rules": [rule(1000, new="x")]}),
+        (False, {"routes": [IN_1000], "rules": [rule(1000, new="x")]}),  # a selector that is not known
         (True, {"routes": [IN_1000], "rules": [{**rule(1000), "not": None, "dport": 4}]}),
         (False, {"routes": [IN_1000], "rules": [rule(action="6")]}),  # blackhole
         (False, {"routes": [IN_1000], "links": [vrf(1000)]}),
@@ -204,7 +205,7 @@ IN_1000 = route(table=1000, **LO)
 def test_the_tables_of_rules_and_of_vrfs_count(
     counts: bool, printed: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers_of(monkeypatch, **printed)
+    replace_ip(monkeypatch, **printed)
     assert default_interfaces() == (["lo"] if counts else [])
 
 
@@ -221,6 +222,6 @@ def test_the_tables_of_rules_and_of_vrfs_count(
 def test_a_route_without_a_known_interface_is_unknown(
     printed: dict[str, Any], reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers_of(monkeypatch, **printed)
+    replace_ip(monkeypatch, **printed)
     with pytest.raises(HostError, match=f"^the routes could not be read: {reason}$"):
         default_interfaces()

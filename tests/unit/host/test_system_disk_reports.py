@@ -12,12 +12,12 @@ from capacityd.host.recording.recorder import Recorder
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.host.system_disks import system_disks
 from tests.support.machines import Recording, files, machine, mount_table, stacked
-from tests.unit.host.test_system_disks import BY_UUID, ROOT, A, B, C, in_file, linked, mounted, pool, swap
+from tests.unit.host.test_system_disks import BY_UUID, ROOT, SDA, SDB, SDC, in_file, linked, mounted, pool, swap
 
 VAR = "8:17 / /var ext4 /dev/sdb1 rw"
 OSTREE, STATE = "8:2 / /sysroot xfs /dev/sda2 rw", "8:17 / /var xfs /dev/sdb1 rw"
 COVERED = "0:52 / /etc overlay x rw,lowerdir=/etc,upperdir=/var/u,workdir=/var/w"
-TWICE = "0:53 / /etc overlay x rw,lowerdir=/etc,upperdir=/run/u"
+COVERED_AGAIN = "0:53 / /etc overlay x rw,lowerdir=/etc,upperdir=/run/u"
 INITRAMFS = "0:52 / /etc overlay x rw,lowerdir=/sysroot/usr/etc,upperdir=/sysroot/var/u,workdir=/sysroot/var/w"
 RELATIVE = "0:52 / /usr overlay x rw,lowerdir=usr,upperdir=/var/u,workdir=/var/w"
 BCACHEFS = "0:25 / / bcachefs /dev/disk/by-uuid/{0} rw"
@@ -50,13 +50,14 @@ POOL = [
     stacked("dm-3", ["dm-2"], "253:3", dm=("stratis-1-x-thin-fs-y", "stratis-1-d")),
 ]
 CAS = stacked("cas1-1", number="250:1")
-IMSM = [stacked("md127", ["sda", "sdb"], "9:127", 0), stacked("md126", ["sda", "sdb"], "9:126")]
+IMSM = [stacked("md127", ["sda", "sdb"], "9:127", size=0), stacked("md126", ["sda", "sdb"], "9:126")]
 LOOP = [stacked("loop0", number="7:0"), in_file("loop0", "/data/foo.img")]
 VERITY = stacked("dm-0", ["sdb1"], "253:0", dm=("x", "CRYPT-VERITY-x"))
 BY_HASH = stacked("dm-1", ["sda2", "sdb"], "253:1", dm=("y", "CRYPT-VERITY-y"))
 
 
 def volume(number: int, *below: str) -> Recording:
+    """A logical volume of LVM: dm-0, dm-1, … below: the devices that it is on."""
     return stacked(f"dm-{number}", below, f"253:{number}", dm=(f"vg-{number}", f"LVM-{number}"))
 
 
@@ -100,12 +101,12 @@ BACKUP = "0:26 / /mnt/backup btrfs /dev/sdb1 rw,subvol=/"
     ("names", "parts"),  # the system's disks, and the machine
     [
         ("sda sdb", [mounted(VAR, COVERED), FOLDERS]),
-        ("sda sdb", [mounted(VAR, COVERED, "0:9 / /run tmpfs x rw", TWICE), FOLDERS]),
+        ("sda sdb", [mounted(VAR, COVERED, "0:9 / /run tmpfs x rw", COVERED_AGAIN), FOLDERS]),
         ("sda sdb", [mounted(VAR, INITRAMFS), INSTALLED]),
         ("sda sdb", [mounted(VAR, RELATIVE), FOLDERS]),
         *(
             ("sda sdb", [mount_table(OSTREE, STATE, COMPOSEFS.format(source, layers)), FOLDERS])
-            for source, layers in (
+            for source, layers in (  # layers: the rest of the option lowerdir, and further options
                 ("composefs", "+=/run/private/lower,datadir+=/sysroot/ostree/repo/objects,redirect_dir=on"),
                 ("overlay", "=/run/private/lower::/sysroot/ostree/repo/objects,redirect_dir=on,metacopy=on"),
                 ("composefs:72446d", "+=/,datadir+=/sysroot/ostree/repo/objects"),
@@ -184,7 +185,7 @@ BACKUP = "0:26 / /mnt/backup btrfs /dev/sdb1 rw,subvol=/"
     ],
 )
 def test_disks_that_the_machine_needs_are_the_systems(names: str, parts: list[Recording]) -> None:
-    host = machine(A, B, C, *parts)
+    host = machine(SDA, SDB, SDC, *parts)
     for each in (host, RecordedHost(Recorder(host).run())):
         disks = system_disks(each)
         assert (sorted(disks.names), disks.incomplete_because) == (names.split(), "")
@@ -201,10 +202,11 @@ def test_disks_that_the_machine_needs_are_the_systems(names: str, parts: list[Re
     ],
 )
 def test_a_layer_that_is_not_known_makes_the_list_incomplete(line: str, folders: list[str]) -> None:
-    host = machine(A, B, CAS, mount_table(ROOT if " / / " not in line else OSTREE, VAR, line), {"folders": folders})
+    first = OSTREE if " / / " in line else ROOT  # only one line may mount /
+    host = machine(SDA, SDB, CAS, mount_table(first, VAR, line), {"folders": folders})
     assert system_disks(host).incomplete_because
 
 
 def test_swap_on_a_volume_of_zfs_may_be_on_any_disk() -> None:
-    host = machine(A, B, stacked("zd0", number="230:0"), files({"/dev/zd0": ""}), mounted(), swap("/dev/zd0"))
+    host = machine(SDA, SDB, stacked("zd0", number="230:0"), files({"/dev/zd0": ""}), mounted(), swap("/dev/zd0"))
     assert "cannot determine the disk of the swap area /dev/zd0" in system_disks(host).incomplete_because

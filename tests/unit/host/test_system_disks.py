@@ -15,9 +15,9 @@ from tests.support.readings import counted, read, values
 from tests.unit.detectors.test_disk import scsi_disk, scsi_disks
 
 AT = "/sys/devices/pci0000:00/0000:00:17.0/ata{0}/host{0}/target{0}:0:0/{0}:0:0:0"
-A = scsi_disk(0, AT, partitions=["sda1", "sda2", "sda3"])
-B = scsi_disk(1, AT, partitions=["sdb1"])
-C = scsi_disk(2, AT)
+SDA = scsi_disk(0, AT, partitions=["sda1", "sda2", "sda3"])
+SDB = scsi_disk(1, AT, partitions=["sdb1"])
+SDC = scsi_disk(2, AT)
 ROOT = "8:2 / / ext4 /dev/sda2 rw"
 ON_C = "8:32 / /srv ext4 /dev/sdc rw"
 BTRFS = "0:25 / / btrfs /dev/sdb1 rw"
@@ -79,7 +79,7 @@ def linked(link: str) -> Recording:
 
 
 def in_file(name: str, path: str) -> Recording:
-    """The file of a loop device, which exists."""
+    """The file below a loop device. The file exists."""
     return files({f"/sys/devices/virtual/block/{name}/loop/backing_file": f"{path}\n", path: ""})
 
 
@@ -188,7 +188,7 @@ NEEDED: list[tuple[str, list[Recording]]] = [  # the system's disks, and the mac
 
 @pytest.mark.parametrize(("names", "parts"), NEEDED)
 def test_disks_below_the_systems_mounts_are_the_systems(names: str, parts: list[Recording]) -> None:
-    disks = system_disks(machine(A, B, C, nvme(), *parts))
+    disks = system_disks(machine(SDA, SDB, SDC, nvme(), *parts))
     assert (sorted(disks.names), disks.incomplete_because) == (names.split(), "")
 
 
@@ -240,11 +240,11 @@ INCOMPLETE: list[tuple[str, list[Recording]]] = [  # a part of the reason, and t
 
 @pytest.mark.parametrize(("reason", "parts"), INCOMPLETE)
 def test_a_list_that_may_be_incomplete_says_why(reason: str, parts: list[Recording]) -> None:
-    assert reason in system_disks(machine(A, B, C, nvme(), *parts)).incomplete_because
+    assert reason in system_disks(machine(SDA, SDB, SDC, nvme(), *parts)).incomplete_because
 
 
 def test_while_the_list_is_incomplete_no_disk_counts_as_free() -> None:
-    host = machine(A, B, mount_table("0:25 / / zfs rpool rw", "8:17 / /boot ext4 /dev/sdb1 rw"))
+    host = machine(SDA, SDB, mount_table("0:25 / / zfs rpool rw", "8:17 / /boot ext4 /dev/sdb1 rw"))
     by_device = values(host, "disk", "system")
     assert by_device["sdb"] is True
     assert str(by_device["sda"]).startswith("unknown: cannot determine the disk of / (zfs from rpool)")

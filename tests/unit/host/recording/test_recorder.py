@@ -40,8 +40,8 @@ def test_no_path_that_exists_is_missing_on_the_recording() -> None:
     """On a recording, a path that was not recorded is unknown (None). A name that a recorded folder lacks is absent."""
 
     def paths() -> set[str]:
-        walks = (os.walk(top) for top in ("/sys", "/dev"))
-        return {f"{at}/{name}" for walk in walks for at, *kinds in walk for names in kinds for name in names}
+        walked = [*os.walk("/sys"), *os.walk("/dev")]
+        return {f"{folder}/{name}" for folder, folders, files in walked for name in (*folders, *files)}
 
     before = paths()
     replay = RecordedHost(Recorder(LiveHost()).run())
@@ -144,7 +144,7 @@ def test_a_file_that_is_left_out_is_unknown_and_not_absent() -> None:
     assert recording["errors"] == errors
 
 
-def test_a_folder_without_a_device_is_empty() -> None:
+def test_a_folder_of_a_device_that_has_gone_is_empty() -> None:
     assert RecordedHost({"folders": ["/sys/devices", AT], "errors": {AT: "ENODEV"}}).listdir(AT) == []
 
 
@@ -217,8 +217,11 @@ def test_an_existing_file_is_kept_without_the_option_force(tmp_path: Path, capsy
         os.umask(before)
     assert load(str(path)).hostname().startswith("host-")
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o640
-    for wrong, error in (("none/m.json", "could not be written"), (".", "is not a regular file; - is standard output")):
-        assert run(["record", str(tmp_path / wrong), "--machine", str(MACHINE), "--force"]) == 2
+    for wrong_path, error in (
+        ("none/m.json", "could not be written"),
+        (".", "is not a regular file; - is standard output"),
+    ):
+        assert run(["record", str(tmp_path / wrong_path), "--machine", str(MACHINE), "--force"]) == 2
         assert error in capsys.readouterr().err
     assert os.listdir(tmp_path) == ["m.json"]
 
@@ -245,7 +248,7 @@ def test_the_report_names_the_file_and_warns_of_kept_serial_numbers(
         (b"", "is empty: did the command fail"),
         (b"{", "is not JSON"),
         (b"\xff{}", "is not JSON"),
-        (b"[" * 100_000, "is not JSON"),
+        (b"[" * 100_000, "is not JSON"),  # too deep for the parser
         (b'{"x": 1}', "is not a recording; `capacityd record FILE` writes one"),
         (b"{}", "contains no recorded machine; write one with `capacityd record FILE`"),
         (gzip.compress(b"{}", mtime=0)[:-9], "is truncated"),

@@ -38,9 +38,9 @@ FTDI = 'usb = { vendor = "0403", product = "6001" }'
 VARIOUS = machine(
     usb_device("1-1", product="6010"),
     errors({f"{usb_path('1-1')}/manufacturer": "EIO"}),
-    usb_device("1-2", "0529", "0001", "B03"),
+    usb_device("1-2", vendor="0529", product="0001", serial="B03"),
     usb_hub("1-3"),
-    usb_device("1-4", "1d6b", "0100", None),
+    usb_device("1-4", vendor="1d6b", product="0100", serial=None),
     disk("sda", size=480 * 10**9 - 512),
     disk("sdb", size=2**38, number="8:16"),
 )
@@ -104,7 +104,7 @@ def test_when_shows_every_test_and_the_machines_value() -> None:
     ("code", "advice"),
     [("EIO", "dmesg may say more"), ("EACCES", "run it as root"), ("ELOOP", 'another key than "product"')],
 )
-def test_undetermined_device_has_its_reason_and_advice(code: str, advice: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_in_doubt_has_its_reason_and_advice(code: str, advice: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     host = machine(usb_device("1-1"), usb_device("1-2"), usb_hub("1-3"), errors({f"{usb_path('1-1')}/idProduct": code}))
     why = explanation(FTDI, host)
@@ -149,7 +149,7 @@ def test_each_unknown_value_has_its_advice(written: str, advice: str) -> None:
     ],
 )
 def test_a_probable_mistake_has_a_hint(written: str, hint: str) -> None:
-    hints = explanation(written, machine(usb_device("1-2", "0529", "0001", "B03"))).hints
+    hints = explanation(written, machine(usb_device("1-2", vendor="0529", product="0001", serial="B03"))).hints
     assert hints == ((hint,) if hint else ())
 
 
@@ -162,10 +162,10 @@ def test_root_is_not_advised_to_become_root(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_many_devices_are_grouped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    parts = [usb_device(f"1-{n}", f"{n % 2 + 1:04}", f"{n % 7:04}", number=n + 1) for n in range(1, 101)]
+    parts = [usb_device(f"1-{n}", vendor=f"{n % 2 + 1:04}", product=f"{n % 7:04}", number=n + 1) for n in range(1, 101)]
     out = output(tmp_path, 'usb = { vendor = "0001", product = "0000" }', merge(bare(), *parts), capsys)
     lines = [" ".join(line.split()) for line in out.splitlines()]
-    assert "+ 1-98 1" in lines
+    assert "+ 1-98 1" in lines  # vendor 0001, product 0000
     assert '- 1-1, 1-11, 1-13 and 47 more vendor is "0002", wanted "0001"' in lines
 
 

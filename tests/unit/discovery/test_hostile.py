@@ -32,7 +32,7 @@ FOLDERS = [path.rpartition("/")[0] for path in PATHS]
 PLACES = sorted({*PATHS, *FOLDERS} - {"/dev"})
 """All files and links of the machine, and the folders that contain them."""
 DEVICES = sorted({path.rpartition("/")[0] for path in FILES if path.endswith("/uevent") and "/devices/" in path})
-texts = st.one_of(
+CONTENTS = st.one_of(
     st.binary(max_size=80).map(lambda raw: raw.decode("utf-8", "surrogateescape")),
     st.text(max_size=80),
     st.sampled_from(
@@ -51,7 +51,7 @@ def test_any_unreadable_paths_never_make_a_quantity_smaller(wanted: Resource, br
 
 @given(
     st.sampled_from(RESOURCES),
-    st.dictionaries(st.sampled_from(FILES), texts, max_size=12),
+    st.dictionaries(st.sampled_from(FILES), CONTENTS, max_size=12),
     st.dictionaries(st.sampled_from(PLACES), st.sampled_from(ERRORS), max_size=4),
     st.lists(st.sampled_from(FILES), max_size=4),
 )
@@ -66,7 +66,7 @@ def test_any_file_content_gives_a_reading_that_is_safe_to_print(
 
 
 @pytest.mark.parametrize(
-    ("wanted", "gone"),
+    ("wanted", "gone"),  # gone: the end of the path of the device that disappears
     [
         (resource("usb", {}), "/1-1"),
         (resource("pci", {"class": "03"}, excepts=({"attributes.boot_vga": "*"},)), "/0000:3b:00.1"),
@@ -84,14 +84,13 @@ def test_any_file_content_gives_a_reading_that_is_safe_to_print(
         (resource("disk", {"system": False}), "/sdb"),
         (resource("disk", {}, measure="size", fallback=9), "/sdc"),
     ],
-    ids=range(15),
 )
 def test_a_device_that_disappears_counts_completely_or_not_at_all(wanted: Resource, gone: str) -> None:
     """While a device disappears, a hub must not count as another device, nor a virtual function as a card."""
     (device,) = (path for path in DEVICES if path.endswith(gone))
     before, later = RecordedHost(WORLD), RecordedHost(_without(device))
     expected = [outcome(read_resource(wanted, host, "node")) for host in (before, later)]
-    host = _Disappearing(before, before, calls_before=0)
+    host = _Disappearing(before, before, calls_before=0)  # loses nothing, and only counts the calls
     read_resource(wanted, host, "node")
     for calls_before in range(host.calls):
         reading = read_resource(wanted, _Disappearing(before, later, calls_before), "node")
@@ -188,6 +187,6 @@ def _texts(reading: Reading) -> list[str]:
     """All texts of a reading that may be printed."""
     texts = [f"{r.device} {r.reason}" for r in reading.rejections]
     if isinstance(reading, Quantity):
-        return [*texts, reading.warning, *(f"{e.device} {e.note}" for e in reading.contributions)]
+        return [*texts, reading.warning, *(f"{c.device} {c.note}" for c in reading.contributions)]
     assert isinstance(reading, Absent | Unknown)
     return [*texts, reading.reason]

@@ -55,14 +55,14 @@ def test_the_reason_names_the_keys_that_decided() -> None:
 
 
 def test_nothing_is_read_after_the_first_mismatch() -> None:
-    keys: list[str] = []
+    asked: list[str] = []
 
     def read(key: str) -> Value:
-        keys.append(key)
+        asked.append(key)
         return "no"
 
     match_device([table("a", "b", "c")], [table("c")], read)
-    assert keys == ["a"]
+    assert asked == ["a"]
 
 
 @pytest.mark.parametrize(("possible", "matches"), [(("no", "other"), False), (("no", "yes"), None), (("yes",), None)])

@@ -22,8 +22,6 @@ from tests.unit.discovery.test_unreadable import WORLD
 # On PCI, vpd and rom are slow and hang some cards, config may be masked, and resource* is the hardware itself. remove,
 # reset and rescan are for writing. A read of descriptors wakes a device.
 HARMFUL = ("vpd", "rom", "config", "resource", "remove", "reset", "rescan", "new_id", "bind", "unbind", "descriptors")
-
-
 ADDRESSES: Recording = {"addresses": [["eth2", "ipv4", f"192.0.2.{n}", 24, "global", False] for n in (7, 8)]}
 
 
@@ -38,7 +36,7 @@ def calls(host: MagicMock) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "files"),
+    ("wanted", "files"),  # what is configured, and all files of the device that may be read
     [
         (resource("usb", {}), {"bDeviceClass"}),
         (resource("usb", {"vendor": "0403"}), {"bDeviceClass", "idVendor"}),
@@ -49,8 +47,8 @@ def calls(host: MagicMock) -> list[tuple[str, str]]:
 def test_only_the_configured_keys_are_read(wanted: Resource, files: set[str]) -> None:
     host = recorder(bare(), usb_device())
     assert isinstance(read_resource(wanted, host, "node"), Quantity)
-    assert {path.rpartition("/")[2] for what, path in calls(host) if what == "text"} <= files
-    assert {what for what, _ in calls(host)} <= {"listdir", "text", "resolve"}, "udev's database is not needed"
+    assert {path.rpartition("/")[2] for method, path in calls(host) if method == "text"} <= files
+    assert {method for method, _ in calls(host)} <= {"listdir", "text", "resolve"}, "udev's database is not needed"
 
 
 @pytest.mark.parametrize("detector", device_detectors(), ids=lambda detector: detector.name)
@@ -58,8 +56,8 @@ def test_no_harmful_file_is_read(detector: DeviceDetector) -> None:
     """The command `devices` reads all keys of all devices."""
     host = recorder(WORLD, ADDRESSES)
     assert list_devices(host, detector)
-    read = {path for what, path in calls(host) if what in ("text", "lines", "read_file")}
+    read = {path for method, path in calls(host) if method in ("text", "lines", "read_file")}
     assert not [path for path in read if path.rpartition("/")[2].startswith(HARMFUL)]
     of_devices = {path for path in read if path.startswith("/sys/") and path != RESUME_FILE}
     assert not [path for path in of_devices if not keeps_file(path) and basename(path) not in detector.attributes]
-    assert not [what for what, _ in calls(host) if what == "run"]
+    assert not [method for method, _ in calls(host) if method == "run"]

@@ -40,7 +40,7 @@ GOOD = [
     Resource("example.com/first", "static", (Table(settings={"quantity": 3}),)),
     Resource("example.com/last", "usb", resource("usb").tables),
 ]
-READ: dict[str, Reading] = {
+GOOD_READINGS: dict[str, Reading] = {
     "example.com/first": Quantity(3, (Contribution("configuration", 3),)),
     "example.com/last": Quantity(2, (Contribution("1-1", 1), Contribution("1-2", 1))),
 }
@@ -67,10 +67,10 @@ def readings(*resources: Resource, host: Host = HOST, **more: Any) -> dict[str, 
 
     def run_pass() -> dict[str, Reading]:
         before = open_files()
-        readings = probe(Config(resources), host, "node", **more)
+        by_resource = probe(Config(resources), host, "node", **more)
         assert not has_children()
         assert open_files() == before
-        return readings
+        return by_resource
 
     return forked(run_pass)
 
@@ -86,8 +86,8 @@ def limit_the_double(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
 
 
 def wait_for_ever() -> None:
-    ours, _ = os.pipe()
-    os.read(ours, 1)
+    reader, _ = os.pipe()
+    os.read(reader, 1)
 
 
 def die_of(number: int) -> None:
@@ -96,8 +96,8 @@ def die_of(number: int) -> None:
     os.kill(os.getpid(), number)
 
 
-def needs(module: str) -> None:
-    raise ImportError(f"No module named {module}\x1b[2J")
+def fail_to_import() -> None:
+    raise ImportError("No module named x\x1b[2J")
 
 
 def fill_memory() -> int:
@@ -110,7 +110,7 @@ def fill_memory() -> int:
         (lambda: die_of(signal.SIGKILL), "was killed by signal 9 (SIGKILL, out of memory?)", Cause.KILLED),
         (lambda: die_of(signal.SIGABRT), "was killed by signal 6 (SIGABRT)", Cause.KILLED),
         (lambda: sys.exit(0), "ended without a reading", Cause.DETECTOR_FAILED),
-        (lambda: needs("x"), 'failed: ImportError; "sudo capacityd probe', Cause.DETECTOR_FAILED),
+        (fail_to_import, 'failed: ImportError; "sudo capacityd probe', Cause.DETECTOR_FAILED),
         (fill_memory, "needed more than 512 MiB of memory", Cause.KILLED),
     ],
 )
@@ -122,7 +122,7 @@ def test_a_detector_that_fails_makes_only_its_resource_unknown(
     assert isinstance(bad, Unknown)
     assert reason in bad.reason
     assert bad.cause is cause
-    assert by_resource == READ
+    assert by_resource == GOOD_READINGS
 
 
 @pytest.mark.slow
@@ -167,8 +167,8 @@ def test_a_detector_that_cannot_be_killed_delays_no_pass_and_is_not_started_agai
     passes, left, is_closed = forked(serve)
     late = Unknown("the detector double did not end within 1 s", Cause.TIMEOUT)
     hangs = Unknown(f"the detector double of an earlier pass hangs in the kernel (process {left})", Cause.HANGING)
-    assert [f.pop("example.com/double") for f in passes] == [late, hangs, late]
-    assert passes == [READ] * 3
+    assert [readings.pop("example.com/double") for readings in passes] == [late, hangs, late]
+    assert passes == [GOOD_READINGS] * 3
     assert is_closed, "the detector does not keep the output of a pass open"
 
 
@@ -202,7 +202,7 @@ def test_more_hanging_detectors_than_run_at_once_do_not_delay_the_others(
     late = Unknown("the detector double did not end within 0.1 s", Cause.TIMEOUT)
     wrong = Unknown('configuration: unknown key "vendro"', Cause.CONFIGURATION)
     unknown = {resource.name: late for resource in hanging} | {"example.com/broken": wrong}
-    assert by_resource == READ | unknown
+    assert by_resource == GOOD_READINGS | unknown
 
 
 @pytest.mark.slow
@@ -231,7 +231,7 @@ def test_a_program_that_hangs_stops_the_programs_after_it(tmp_path: Path) -> Non
     assert max_blocked_of(GOOD[0]) == child.MAX_BLOCKED
     by_resource = readings(hangs, GOOD[0], host=LiveHost())
     assert isinstance(reading := by_resource["example.com/program"], Unknown)
-    assert by_resource["example.com/first"] == READ["example.com/first"]
+    assert by_resource["example.com/first"] == GOOD_READINGS["example.com/first"]
     assert reading.cause is Cause.TIMEOUT
     assert not (tmp_path / "ran").exists()
 
@@ -248,8 +248,8 @@ def test_programs_of_a_killed_detector_are_killed(tmp_path: Path) -> None:
 
 def test_a_program_may_reserve_much_address_space(tmp_path: Path) -> None:
     """Go and Java do so. The limit applies only to private, writable memory."""
-    reserves = "import mmap; mmap.mmap(-1, 1 << 33, prot=mmap.PROT_READ); print(5)"
-    by_resource = readings(runs(tmp_path, f"exec {sys.executable} -c '{reserves}'"), host=LiveHost())
+    reserves_8_gib = "import mmap; mmap.mmap(-1, 1 << 33, prot=mmap.PROT_READ); print(5)"
+    by_resource = readings(runs(tmp_path, f"exec {sys.executable} -c '{reserves_8_gib}'"), host=LiveHost())
     assert isinstance(by_resource["example.com/program"], Quantity)
 
 
@@ -274,7 +274,7 @@ def test_without_a_free_process_a_detector_waits_or_is_unknown(
 
     why = "could not be started: Resource temporarily unavailable"
     unknown = {r.name: Unknown(f"the detector {r.detector} {why}", Cause.DETECTOR_FAILED) for r in GOOD}
-    assert forked(run_pass) == (READ if one_at_a_time else unknown)
+    assert forked(run_pass) == (GOOD_READINGS if one_at_a_time else unknown)
 
 
 def test_an_interrupted_probe_leaves_no_child_and_no_open_file(
@@ -302,15 +302,15 @@ def test_processor_time_does_not_count_toward_a_detectors_deadline(
     """The busy time is read only after the first deadline. The detector ends at that moment."""
     reader, writer = os.pipe()
 
-    def always(_: int) -> float:
+    def busy_all_the_time(_: int) -> float:
         os.write(writer, b"x")
         return 1e9
 
     limit_the_double(monkeypatch, 0.05)
-    monkeypatch.setattr(child, "busy_time", always)
+    monkeypatch.setattr(child, "busy_time", busy_all_the_time)
     by_resource = readings(GOOD[0], make_double(lambda: len(os.read(reader, 1))), GOOD[1])
     assert by_resource.pop("example.com/double") == Quantity(1, (Contribution("double", 1),))
-    assert by_resource == READ
+    assert by_resource == GOOD_READINGS
 
 
 def test_a_detector_that_never_ends_is_killed_although_it_runs(

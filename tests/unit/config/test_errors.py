@@ -8,8 +8,7 @@ from capacityd.config import Loaded
 from capacityd.detectors import detector_names
 from capacityd.model.errors import ConfigError
 from tests.support.config_errors import Case, cases, parser_error
-from tests.support.configs import HEADER as X
-from tests.support.configs import NAME, loaded
+from tests.support.configs import HEADER, NAME, loaded
 
 
 def lines(configuration: Loaded) -> list[str]:
@@ -37,15 +36,15 @@ def test_each_error_has_its_line_and_message(case: Case) -> None:
 
 
 def test_an_empty_resource_lacks_a_detector() -> None:
-    assert lines(loaded(X)) == [f"1: {X} must have a detector, which is one of {', '.join(detector_names())}"]
+    assert lines(loaded(HEADER)) == [f"1: {HEADER} must have a detector, which is one of {', '.join(detector_names())}"]
 
 
-LONGEST = ".".join(["a" * 50] * 4) + "." + "a" * 49
+LONGEST = ".".join(["a" * 50] * 4) + "." + "a" * 49  # 253 characters
 
 
 def test_a_longer_name_than_kubernetes_allows_is_an_error() -> None:
     assert loaded(f"[kubernetes]\nnode_name = '{LONGEST}'").require().settings.node_name == LONGEST
-    for name in ("a" * 64, f"{LONGEST}a"):
+    for name in ("a" * 64, f"{LONGEST}a"):  # between two dots, 63 are allowed
         (line,) = lines(loaded(f"[kubernetes]\nnode_name = '{name}'"))
         assert line.startswith(f'2: [kubernetes] node_name: "{name}" is not a valid Node name')
 
@@ -53,15 +52,15 @@ def test_a_longer_name_than_kubernetes_allows_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("value", "error"),
     [
-        (f"file = {{ path = '/a', max_age = '{'9' * 400}d' }}", f"{X[:-1]}.file] max_age: must be a duration"),
-        (f"disk = {{ size = '{'9' * 5000}GB' }}", f"{X[:-1]}.disk] size: "),
-        (f"disk = {{ size = '1.{'0' * 5000}GB' }}", f"{X[:-1]}.disk] size: "),
+        (f"file = {{ path = '/a', max_age = '{'9' * 400}d' }}", f"{HEADER[:-1]}.file] max_age: must be a duration"),
+        (f"disk = {{ size = '{'9' * 5000}GB' }}", f"{HEADER[:-1]}.disk] size: "),
+        (f"disk = {{ size = '1.{'0' * 5000}GB' }}", f"{HEADER[:-1]}.disk] size: "),
     ],
     ids=["duration", "size", "fraction"],
 )
 def test_a_number_of_hundreds_of_digits_is_an_error(value: str, error: str) -> None:
     """Python cannot convert such a number to a float or to text, so a later step would fail."""
-    (line,) = lines(loaded(f"{X}\n{value}"))
+    (line,) = lines(loaded(f"{HEADER}\n{value}"))
     assert line.startswith(f"2: {error}")
 
 
@@ -121,7 +120,7 @@ def test_a_misspelt_or_misplaced_observe_counts_as_true(text: str, observes: boo
 
 
 def test_messages_are_short() -> None:
-    text = f"{X}\nusb = {{ vendor = '{'z' * 100000}' }}\n'{'k' * 100000}' = 1\n[resources.{'n' * 9999}]"
+    text = f"{HEADER}\nusb = {{ vendor = '{'z' * 100000}' }}\n'{'k' * 100000}' = 1\n[resources.{'n' * 9999}]"
     configuration = loaded(text)
     assert len(configuration.problems) == 3
     assert all(len(p.public_text()) < 2500 for p in configuration.problems)

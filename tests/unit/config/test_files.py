@@ -16,7 +16,7 @@ from tests.support.reachable import make_reachable
 
 LIB, LOCAL_LIB, ETC = (f"{place}/capacityd/conf.d" for place in ("usr/lib", "usr/local/lib", "etc"))
 MAIN = "etc/capacityd/capacityd.toml"
-OTHER = 54321
+OTHER_USER = 54321
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other users")
 IS_EMPTY = (
     "is empty, as after a power failure: write it again or remove it; "
@@ -55,7 +55,7 @@ def quantities(configuration: Loaded) -> dict[str, object]:
     return {r.name.partition("/")[2]: r.tables[0].settings["quantity"] for r in configuration.config.resources}
 
 
-def read_files(configuration: Loaded, root: Path) -> list[str]:
+def files_read(configuration: Loaded, root: Path) -> list[str]:
     return [os.path.relpath(file, root) for file in configuration.files]
 
 
@@ -98,7 +98,7 @@ def test_files_of_later_folders_mask_those_of_the_same_name(
 ) -> None:
     configuration = load_files(tmp_path, files)
     assert configuration.problems == ()
-    assert read_files(configuration, tmp_path) == read
+    assert files_read(configuration, tmp_path) == read
     assert quantities(configuration) == expected
 
 
@@ -114,7 +114,7 @@ def test_later_files_replace_earlier_ones(tmp_path: Path) -> None:
         f"{ETC}/40-b.toml",
     ]
     configuration = load_files(tmp_path, {path: resource("all", n) for n, path in enumerate(order)})
-    assert read_files(configuration, tmp_path) == order
+    assert files_read(configuration, tmp_path) == order
     assert quantities(configuration) == {"all": 6}
     assert configuration.config.resources[0].source == str(tmp_path / ETC / "40-b.toml")
 
@@ -290,7 +290,7 @@ def test_a_file_of_another_user_is_not_read(tmp_path: Path) -> None:
     """The owner of such a file could name programs to run as root."""
     load_files(tmp_path, {f"{ETC}/a.toml": A, f"{LIB}/b.toml": B})
     path = tmp_path / ETC / "a.toml"
-    os.chown(path, OTHER, OTHER)
+    os.chown(path, OTHER_USER, OTHER_USER)
     configuration = load(root=str(tmp_path))
     state = "(owner uid 54321, mode 0644)"
     why = f"does not belong to root {state}, but the configuration names programs that run as root: chown root {path}"
@@ -306,7 +306,7 @@ def test_a_user_who_names_a_file_trusts_its_owner_and_its_group(tmp_path: Path) 
     folder, file = tmp_path / "conf.d", tmp_path / "conf.d" / "a.toml"
     load_files(tmp_path, {"conf.d/a.toml": A})
     for path in (folder, file):
-        os.chown(path, OTHER, OTHER)
+        os.chown(path, OTHER_USER, OTHER_USER)
         path.chmod(path.stat().st_mode | 0o020)
     assert load(str(folder)).require()
     assert load(str(file)).require()
@@ -362,7 +362,7 @@ def test_with_a_path_no_other_files_are_read(tmp_path: Path) -> None:
     configuration = load(str(tmp_path / "d"))
     assert configuration.require()
     assert quantities(configuration) == {"a": 2}
-    assert read_files(configuration, tmp_path) == ["d/1.toml", "d/2.toml"]
+    assert files_read(configuration, tmp_path) == ["d/1.toml", "d/2.toml"]
 
 
 @pytest.mark.parametrize(
@@ -385,25 +385,25 @@ def test_a_path_without_configuration_files_is_an_error(tmp_path: Path, path: st
     "content", ["a = SECRET", "[SECRET]", '[resources."example.com/x"]\nstatic = "SECRET"', "[resources.SECRET]"]
 )
 @pytest.mark.parametrize(
-    ("file", "folder", "is_private"), [(0o644, 0o755, False), (0o640, 0o755, True), (0o644, 0o750, True)]
+    ("file_mode", "folder_mode", "private"), [(0o644, 0o755, False), (0o640, 0o755, True), (0o644, 0o750, True)]
 )
-def test_only_who_may_read_a_private_file_sees_its_errors(
-    tmp_path: Path, content: str, file: int, folder: int, is_private: bool
+def test_only_a_user_who_may_read_a_private_file_sees_its_errors(
+    tmp_path: Path, content: str, file_mode: int, folder_mode: int, private: bool
 ) -> None:
     """The public message contains only the file's path, and the command that shows the error."""
     make_reachable(tmp_path)
     path = tmp_path / ETC / "10.toml"
     load_files(tmp_path, {f"{ETC}/10.toml": content})
-    path.chmod(file)
-    path.parent.chmod(folder)
+    path.chmod(file_mode)
+    path.parent.chmod(folder_mode)
     for configuration in (load(root=str(tmp_path)), load(str(path)), load(str(path.parent))):
         (problem,) = configuration.problems
         broken = configuration.config.broken
         assert bool(broken) is content.startswith("[resources")
         assert "SECRET" in problem.located_text()
         assert problem.public_text().startswith(f"{path}:")
-        assert ("sudo capacityd config check" in problem.public_text()) is is_private
-        assert ("SECRET" in f"{problem.public_text()} {broken}") is not is_private
+        assert ("sudo capacityd config check" in problem.public_text()) is private
+        assert ("SECRET" in f"{problem.public_text()} {broken}") is not private
 
 
 def test_each_resource_with_an_invalid_name_in_a_private_file_keeps_its_error(tmp_path: Path) -> None:
@@ -422,10 +422,11 @@ def test_each_resource_with_an_invalid_name_in_a_private_file_keeps_its_error(tm
 
 def test_added_saved_and_removed_files_have_changed(tmp_path: Path) -> None:
     make_reachable(tmp_path)
-    path, (kept, saved, removed, added) = str(tmp_path), (tmp_path / f"{n}.toml" for n in range(4))
+    kept, saved, removed, added = (tmp_path / f"{n}.toml" for n in range(4))
+    path = str(tmp_path)
     for file in (kept, saved, removed):
         file.write_text("# a")
-        os.utime(file, (1, 1))
+        os.utime(file, (1, 1))  # so that a later write changes the date
     stamps = stamps_of(path)
     assert stamps is not None
     assert changed_files(path, stamps) == ()

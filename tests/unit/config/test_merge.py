@@ -26,9 +26,9 @@ from tests.support.configs import HEADER, NAME, loaded
 
 
 def resource(lines: str) -> Resource:
-    whole = loaded(f"{HEADER}\n{lines}")
-    (configured,) = whole.require().resources
-    assert (configured.name, (configured.source,)) == (NAME, whole.files)
+    configuration = loaded(f"{HEADER}\n{lines}")
+    (configured,) = configuration.require().resources
+    assert (configured.name, (configured.source,)) == (NAME, configuration.files)
     return configured
 
 

@@ -86,7 +86,8 @@ def test_a_number_of_hundreds_of_digits_is_an_error(value: str, error: str) -> N
 )
 def test_a_file_that_cannot_be_parsed_is_not_read(text: str, reported: str) -> None:
     configuration = loaded(text)
-    assert lines(configuration) == [reported.replace("<parser>", parser_error(text) if "<parser>" in reported else "")]
+    by_parser = parser_error(text) if "<parser>" in reported else ""  # which fails for some of the other texts
+    assert lines(configuration) == [reported.replace("<parser>", by_parser)]
     assert not configuration.config.complete
     assert configuration.files == ()
 

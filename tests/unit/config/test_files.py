@@ -352,11 +352,8 @@ def test_each_folder_is_listed_with_the_files_that_are_read(tmp_path: Path) -> N
     }
 
 
-# --config PATH
-
-
 def test_with_a_path_no_other_files_are_read(tmp_path: Path) -> None:
-    """The path is a file of any name, or a folder."""
+    """The path of --config is that of a file of any name, or of a folder."""
     load_files(tmp_path, {MAIN: A, "x": resource("x"), "d/2.toml": resource("a", 2), "d/1.toml": A, "d/x.conf": "="})
     assert quantities(load(str(tmp_path / "x"), root=str(tmp_path))) == {"x": 1}
     configuration = load(str(tmp_path / "d"))

@@ -190,14 +190,15 @@ def test_the_hash_depends_only_on_the_values(tmp_path: Path) -> None:
     """Order, comments and file names do not change the hash."""
     one = '[resources."example.com/a"]\nusb = { vendor = "0529" }\nslots = 2\n'
     two = '[resources."example.com/b"]\nnic = {}\n[service]\nresync = "2h"\n'
-    whole = loaded(one + two)
-    assert re.fullmatch("[0-9a-f]{12}", whole.config.digest)
-    assert loaded("# a comment\n" + two.replace("[service]", one + "[service]")).config.digest == whole.config.digest
+    digest = loaded(one + two).config.digest
+    assert re.fullmatch("[0-9a-f]{12}", digest)
+    other_order = two.replace("[service]", one + "[service]")
+    assert loaded("# a comment\n" + other_order).config.digest == digest
     (tmp_path / "1.toml").write_text(two)
     (tmp_path / "2.toml").write_text(one)
-    assert load(str(tmp_path)).config.digest == whole.config.digest
+    assert load(str(tmp_path)).config.digest == digest
     for text in (one, one + two.replace("2h", "3h"), one.replace("slots = 2", "slots = 3") + two, ""):
-        assert loaded(text).config.digest != whole.config.digest
+        assert loaded(text).config.digest != digest
 
 
 def test_show_prints_each_value_with_its_file() -> None:

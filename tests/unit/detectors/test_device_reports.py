@@ -102,7 +102,7 @@ TAGGED = node("event4", properties={"CURRENT_TAGS": "uaccess:seat"}, subsystem="
         (CLONES, "usb", [{"serial": "0123456789ABCDEF"}], ["1-1", "1-2"]),
         (CLONES, "usb", [{"serial": "0123456789ABCDEF", "port": "1-2"}], ["1-2"]),
         ([usb_device("1-1", serial="ELSD_")], "usb", [{"serial": "ELSD_"}], ["1-1"]),
-        ([usb_device("1-1", "1050", "0407", None)], "usb", [{"vendor": "1050", "serial": ""}], ["1-1"]),
+        ([usb_device("1-1", "1050", "0407", serial=None)], "usb", [{"vendor": "1050", "serial": ""}], ["1-1"]),
         (CAMERA, "udev", [{"subsystem": "video4linux", "properties.ID_V4L_CAPABILITIES": "*:capture:*"}], ["video0"]),
         (BLUETOOTH, "udev", [{"subsystem": "bluetooth"}], ["hci0", "hci0:1"]),
         (BLUETOOTH, "udev", [{"subsystem": "bluetooth", "devtype": "host"}], ["hci0"]),

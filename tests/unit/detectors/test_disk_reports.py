@@ -25,7 +25,7 @@ DVD = "/sys/devices/pci0000:00/0000:00:17.0/ata6/host5/target5:0:0/5:0:0:0"
 MIB = 2**20
 TB = 10**12
 XEN = disk("xvda", "/sys/devices/vbd-51712", bus="xen", number="202:0", partitions=["xvda1", "xvda2"])
-CD = disk("xvdd", "/sys/devices/vbd-5696", 600 * MIB, bus="xen", number="202:48", properties={"ID_CDROM": "1"})
+CD = disk("xvdd", "/sys/devices/vbd-5696", size=600 * MIB, bus="xen", number="202:48", properties={"ID_CDROM": "1"})
 SUBSYSTEM = "/sys/devices/virtual/nvme-subsystem/nvme-subsys0"
 LOOP_SUBSYSTEM = merge(
     nvme(at=SUBSYSTEM, transport=""),

@@ -120,10 +120,10 @@ def test_a_key_in_a_file_that_is_no_text_is_unknown_and_not_absent(tmp_path: Pat
     ("key", "reason"),
     [
         ("twice", "/capacity has twice 2 times"),
-        ("lost", "/capacity lost: not a whole number from 0 up (8 characters)"),
+        ("lost", "/capacity lost: not a whole number from 0 up (8 characters)"),  # lost at 12:30
         ("used", "/capacity has used 2 times"),
-        ("none", "/capacity none: not a whole number from 0 up (3 characters)"),
-        ("max", "/capacity max: not a whole number from 0 up (13 characters)"),
+        ("none", "/capacity none: not a whole number from 0 up (3 characters)"),  # none max
+        ("max", "/capacity max: not a whole number from 0 up (13 characters)"),  # max processes : 3
     ],
 )
 def test_a_repeated_key_and_a_key_without_a_number_are_unknown(tmp_path: Path, key: str, reason: str) -> None:

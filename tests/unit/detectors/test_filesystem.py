@@ -93,7 +93,8 @@ NETWORK = "9p afs beegfs ceph cifs fuse fuse.s3fs fuse.sshfs gfs2 glusterfs lust
     ],
 )
 def test_without_a_device_the_kind_is_that_of_the_type(kind: str, types: str) -> None:
-    host = machine(table(*(f"0:{n} / /{name} {name} x rw" for n, name in enumerate(types.split(), 1))))
+    lines = [f"0:{n} / /{name} {name} x rw" for n, name in enumerate(types.split(), 1)]
+    host = machine(table(*lines))
     assert counted(host, "filesystem", {"kind": kind}) == [f"/{name}" for name in types.split()]
 
 
@@ -194,8 +195,7 @@ mkdir other/sub; mount -t tmpfs -o size=2048k hidden2 other/sub; mount -t tmpfs 
 mkdir "$(printf 'caf\\351')" "$(printf 'a\\302\\240b')" "$(printf 'c\\td')"
 mount -t tmpfs -o size=128k real4 "$(printf 'caf\\351')"; mount -t tmpfs -o size=128k real5 "$(printf 'a\\302\\240b')"
 mount -t tmpfs -o size=128k real6 "$(printf 'c\\td')"; mount -t tmpfs -o size=0 real7 over
-mount --bind over over
-echo $top >&2"""
+mount --bind over over"""
 
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
@@ -236,7 +236,7 @@ def test_each_real_file_system_is_listed_once() -> None:
 )
 def test_a_hidden_file_system_does_not_count(lines: list[str], visible: str) -> None:
     fields = [line.split() for line in lines]
-    text = "".join(f"{i} {up} {number} / {point} rw - xfs {number} rw\n" for i, up, point, number in fields)
+    text = "".join(f"{id_} {parent} {number} / {point} rw - xfs {number} rw\n" for id_, parent, point, number in fields)
     host = machine(files({"/proc/self/mountinfo": text}))
     assert list(values(host, "filesystem", "source").values()) == visible.split()
 

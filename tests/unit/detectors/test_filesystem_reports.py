@@ -20,7 +20,7 @@ DOCKER = ("0:26 / /var/lib/docker btrfs /dev/sdb1 rw", "0:26 /btrfs /var/lib/doc
 
 
 @pytest.mark.parametrize(
-    ("lines", "points"),
+    ("lines", "points"),  # mounts, and the mount points of each file system
     [
         (OSTREE, {"/": ("/", "/sysroot")}),
         (SNAPPER, {"/": ("/", "/.snapshots")}),

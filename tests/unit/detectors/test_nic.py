@@ -350,7 +350,7 @@ def test_the_port_by_which_the_default_route_leaves_is_the_systems(network: list
         (routes(), "no default route"),
         (merge(nic("wg0"), routes("wg0")), "through wg0"),
         (merge(nic("wg0"), routes("eth0", "wg0")), "through wg0"),
-        ({}, "default_interfaces"),
+        ({}, "default_interfaces"),  # the recording lacks them
         (merge(routes("eth0"), errors({"/sys/class/net/eth0": "EIO"})), "could not be read"),
     ],
 )

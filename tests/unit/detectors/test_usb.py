@@ -25,11 +25,11 @@ HUBS = [usb_root(1), usb_root(2), usb_hub("1-1"), usb_device("1-1.2"), usb_devic
 SERIALS = [usb_device("1-1", serial=None), usb_device("1-2", serial="A1"), usb_device("1-3", serial="A1")]
 REFUSED = merge(usb_device("1-2", interfaces=()), files({f"{usb_path('1-2')}/authorized": "0\n"}))
 ADMITTED = merge(usb_device("1-1"), files({f"{AT_1_1}/authorized": "1\n"}))
-UDEV = usb_device("1-1", properties={"ID_VENDOR_ENC": "FTDI", "ID_MODEL": "caf\udce9"})
+WITH_PROPERTIES = usb_device("1-1", properties={"ID_VENDOR_ENC": "FTDI", "ID_MODEL": "caf\udce9"})
 
 
 @pytest.mark.parametrize(
-    ("parts", "keys", "devices"),
+    ("parts", "keys", "devices"),  # the machine, the keys of a table, and the devices that count
     [
         ([], {}, []),
         ([usb_root(1), usb_device("1-1", interfaces=[]), PHONE], {}, ["1-1", "1-3"]),
@@ -38,7 +38,7 @@ UDEV = usb_device("1-1", properties={"ID_VENDOR_ENC": "FTDI", "ID_MODEL": "caf\u
         ([CAMERA, STICK], {"class": "0e"}, ["1-1"]),
         ([CAMERA, STICK], {"class": "0806"}, ["1-2"]),
         ([CAMERA, STICK], {"class": "00"}, []),
-        ([usb_device("1-1", "04aB"), usb_device("1-2", "0529")], {"vendor": ["dead", "04ab"]}, ["1-1"]),
+        ([usb_device("1-1", vendor="04aB"), usb_device("1-2", "0529")], {"vendor": ["dead", "04ab"]}, ["1-1"]),
         (SERIALS, {"serial": "A1"}, ["1-2", "1-3"]),
         (SERIALS, {"serial": ""}, ["1-1"]),
         (HUBS, {"port": "1-1.2"}, ["1-1.2"]),
@@ -46,8 +46,8 @@ UDEV = usb_device("1-1", properties={"ID_VENDOR_ENC": "FTDI", "ID_MODEL": "caf\u
         ([ADMITTED, REFUSED], {"vendor": "0403"}, ["1-1", "1-2"]),
         ([ADMITTED, REFUSED], {"attributes.authorized": "1"}, ["1-1"]),
         ([ADMITTED, REFUSED], {"class": "ff"}, ["1-1"]),
-        ([UDEV, usb_device("1-2", number=3)], {"attributes.nothing": ""}, ["1-1", "1-2"]),
-        ([UDEV], {"properties.ID_VENDOR_ENC": "FTDI", "properties.ID_MODEL": r"caf\xe9"}, ["1-1"]),
+        ([WITH_PROPERTIES, usb_device("1-2", number=3)], {"attributes.nothing": ""}, ["1-1", "1-2"]),
+        ([WITH_PROPERTIES], {"properties.ID_VENDOR_ENC": "FTDI", "properties.ID_MODEL": r"caf\xe9"}, ["1-1"]),
     ],
 )
 def test_each_key_matches_its_devices(parts: list[Recording], keys: dict[str, object], devices: list[str]) -> None:

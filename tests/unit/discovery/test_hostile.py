@@ -50,10 +50,10 @@ def test_any_unreadable_paths_never_make_a_quantity_smaller(wanted: Resource, br
 
 
 @given(
-    st.sampled_from(RESOURCES),
-    st.dictionaries(st.sampled_from(FILES), CONTENTS, max_size=12),
-    st.dictionaries(st.sampled_from(PLACES), st.sampled_from(ERRORS), max_size=4),
-    st.lists(st.sampled_from(FILES), max_size=4),
+    wanted=st.sampled_from(RESOURCES),
+    contents=st.dictionaries(st.sampled_from(FILES), CONTENTS, max_size=12),
+    broken=st.dictionaries(st.sampled_from(PLACES), st.sampled_from(ERRORS), max_size=4),
+    missing=st.lists(st.sampled_from(FILES), max_size=4),
 )
 def test_any_file_content_gives_a_reading_that_is_safe_to_print(
     wanted: Resource, contents: dict[str, str], broken: dict[str, str], missing: list[str]

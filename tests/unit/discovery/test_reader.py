@@ -180,7 +180,7 @@ def test_the_nodes_name_is_not_taken_from_the_host_name(pattern: str) -> None:
 @pytest.mark.parametrize(
     ("paths", "applies"),
     [
-        (("/dev/sgx", "/dev/kvm"), True),  # a recording does not contain all of /dev
+        (("/dev/sgx", "/dev/kvm"), True),  # a recording does not say whether /dev/sgx exists
         (("/dev/sgx", "/sys/class/none"), None),
         (("/sys/class/none", "/sys/bus/none"), False),
     ],
@@ -191,12 +191,12 @@ def test_one_of_several_paths_that_exists_is_enough(paths: tuple[str, ...], appl
     assert isinstance(reading, {True: Quantity, False: Absent, None: Unknown}[applies])
 
 
-GPU = pci_function("0000:3b:00.0", "10de", "2235", "030200", "nvidia")
+GPU = pci_function("0000:3b:00.0", driver="nvidia")
 GPU_PATH = pci_path("0000:3b:00.0")
 # Two GPUs, of which one has links to a driver and to an IOMMU group.
 LINKED = merge(
     GPU,
-    pci_function("0000:3c:00.0", "10de", "2235", "030200", None),
+    pci_function("0000:3c:00.0", driver=None),
     {"links": {f"{GPU_PATH}/iommu_group": "/sys/kernel/iommu_groups/12"}, "folders": ["/sys/kernel/iommu_groups/12"]},
     files({f"{GPU_PATH}/power/control": "auto\n"}),
 )

@@ -144,14 +144,14 @@ def test_a_detector_that_cannot_be_killed_delays_no_pass_and_is_not_started_agai
 
     def serve() -> tuple[list[dict[str, Reading]], str, bool]:
         become_subreaper()
-        reader, output = os.pipe()
-        os.dup2(output, 1)
-        os.close(output)
+        reader, writer = os.pipe()
+        os.dup2(writer, 1)
+        os.close(writer)
         try:
             with monkeypatch.context() as immortal:
                 immortal.setattr(os, "killpg", lambda *_: None)
                 first = run_pass()
-            os.dup2(2, 1)
+            os.dup2(2, 1)  # now only the detector could keep the pipe open
             is_closed = bool(select.select([reader], [], [], 0)[0])  # the end of the file can be read
             with open(f"/proc/self/task/{os.getpid()}/children") as f:
                 (left,) = f.read().split()

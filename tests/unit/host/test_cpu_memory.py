@@ -68,7 +68,7 @@ def policy(number: int, name: str, text: str) -> Recording:
     return files({f"{CPUS}/cpufreq/policy{number}/{name}": f"{text}\n"})
 
 
-CLUSTERS = cpus(physical_package_id="0 1 2", core_cpus_list="0 1 2")  # arm-A510-A710-A715-X3 of util-linux
+CLUSTERS = cpus(physical_package_id="0 1 2", core_cpus_list="0 1 2")  # a machine in the tests of util-linux
 IDS = {"core_id": "0 1 2 3", "physical_package_id": "0 0 0 0"}
 WITHOUT_IDS = {"core_id": "-1 -1 -1 -1", "physical_package_id": "0 0 0 0"}
 EBUSY = errors({f"{CPUS}/cpufreq/policy1/cpuinfo_max_freq": "EBUSY"})

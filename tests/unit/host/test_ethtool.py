@@ -90,7 +90,7 @@ NAMES = [b"10baseT/Full", b"TP", b"", *(b"%dbaseX" % n for n in range(3, 96))]
 
 
 @pytest.mark.parametrize(
-    ("names", "supported", "words", "modes"),
+    ("names", "supported", "words", "modes"),  # modes: names, or the error. The other columns: see kernel()
     [
         (NAMES, 0b11, 1, ["10baseT/Full", "TP"]),
         (NAMES, 1 << 95 | 1, 3, ["10baseT/Full", "95baseX"]),
@@ -131,7 +131,7 @@ def support(mask):
         data = array.array("B", head + mask.to_bytes(16, "little") + bytes(32))
         fcntl.ioctl(s, 0x8946, struct.pack("16sP16x", b"tapx", data.buffer_info()[0]))  # SIOCETHTOOL
 
-def read(command):
+def read_after(command):
     subprocess.run(command, shell=True, check=True)
     device = next(d for d in detector.find(host) if d.name == "tapx")
     readings.append({})
@@ -141,14 +141,14 @@ def read(command):
         except HostError as e:
             readings[-1][key] = str(e)
 
-read("ip link set tapx up && ethtool -s tapx speed 25000 duplex full autoneg off")
-fcntl.ioctl(tap, 0x400454E2, struct.pack("i", 0))  # TUNSETCARRIER
-read("true")
-fcntl.ioctl(tap, 0x400454E2, struct.pack("i", 1))
-read("ip address add 192.0.2.7/24 dev tapx && ip route add default via 192.0.2.1")
-read("ip link set tapx down")
+read_after("ip link set tapx up && ethtool -s tapx speed 25000 duplex full autoneg off")
+fcntl.ioctl(tap, 0x400454E2, struct.pack("i", 0))  # TUNSETCARRIER: the carrier disappears
+read_after("true")
+fcntl.ioctl(tap, 0x400454E2, struct.pack("i", 1))  # and returns
+read_after("ip address add 192.0.2.7/24 dev tapx && ip route add default via 192.0.2.1")
+read_after("ip link set tapx down")
 support(1 << 5 | 1 << 7 | 1 << 33 | 1 << 20)  # 1000baseT/Full, TP, 25000baseSR/Full, 10000baseR_FEC
-read("true")
+read_after("true")
 print(json.dumps(readings))
 """
 

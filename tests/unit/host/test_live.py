@@ -225,8 +225,7 @@ def test_one_context_serves_all_properties_of_a_pass(monkeypatch: pytest.MonkeyP
 
 
 def test_an_attribute_that_changes_while_it_is_read_has_one_of_its_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second read() of some attributes continues at the offset, but in the new value. So "clear" must not become
-    "clear" with the end of "inactive"."""
+    """A second read() continues at the offset, but in the new value. "clear" must not get the end of "inactive"."""
     values = iter([b"clear\n", b"inactive\n"])
     offsets: dict[int, int] = {}
 

@@ -27,7 +27,7 @@ ip("link add v0 type veth peer name p0", "link add m0 link v0 type macvlan", "li
 ip("link add x0 type vxlan id 5 dstport 4789", "link add x1 type vxlan id 6 dstport 4789 dev v0")
 elsewhere = subprocess.Popen(["unshare", "-n", "sleep", "60"])
 while os.readlink(f"/proc/{elsewhere.pid}/ns/net") == os.readlink("/proc/self/ns/net"):
-    pass
+    pass  # until the process has its own namespace
 ip(f"link add here type veth peer name there netns {elsewhere.pid}")
 host = LiveHost()
 names = ["v0", "p0", "m0", "b0", "x0", "x1", "lo", "here", "gone"]

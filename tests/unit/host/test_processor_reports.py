@@ -30,7 +30,7 @@ ALL_IN_ONE_CORE = cpus(
     "0-3", physical_package_id=repeat("-1", 4), core_cpus_list=repeat("0-3", 4), core_id=repeat("-1", 4)
 )
 
-PROCESSORS = {  # the counts that are wanted, and the machine's files
+PROCESSORS = {  # the expected counts, and the machine's files
     "each core of a hybrid processor is listed as a package": (
         {"sockets": 1, "cores": 4},
         cpus("0-3", physical_package_id="0 0 0 0", package_cpus_list=EACH_ALONE, core_cpus_list=EACH_ALONE),

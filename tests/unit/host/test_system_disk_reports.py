@@ -42,14 +42,14 @@ def unit_with_tag(tag: str) -> list[Recording]:
 
 
 SNAPSHOTS = "/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs"
-ON_C = "8:32 / /data xfs /dev/sdc rw"
-POOL = [
+ON_SDC = "8:32 / /data xfs /dev/sdc rw"
+POOL = [  # of Stratis, on sdb
     stacked("dm-0", ["sdb"], "253:0", dm=("stratis-1-private-x-physical-originsub", "stratis-1-a")),
     stacked("dm-1", ["dm-0"], "253:1", dm=("stratis-1-private-x-flex-thinmeta", "stratis-1-b")),
     stacked("dm-2", ["dm-1", "dm-0"], "253:2", dm=("stratis-1-private-x-thinpool-pool", "stratis-1-c")),
     stacked("dm-3", ["dm-2"], "253:3", dm=("stratis-1-x-thin-fs-y", "stratis-1-d")),
 ]
-CAS = stacked("cas1-1", number="250:1")
+CAS = stacked("cas1-1", number="250:1")  # Open CAS
 IMSM = [stacked("md127", ["sda", "sdb"], "9:127", size=0), stacked("md126", ["sda", "sdb"], "9:126")]
 LOOP = [stacked("loop0", number="7:0"), in_file("loop0", "/data/foo.img")]
 VERITY = stacked("dm-0", ["sdb1"], "253:0", dm=("x", "CRYPT-VERITY-x"))
@@ -122,20 +122,20 @@ BACKUP = "0:26 / /mnt/backup btrfs /dev/sdb1 rw,subvol=/"
             [pool("btrfs", "u/devices/{}", "sdb1", "sdc"), mounted(BACKUP), swap("/mnt/backup/swap.10G", "file")],
         ),
         # parts of the node's data on a disk of their own
-        ("sda sdc", [link("/var/lib/kubelet/pods", "/data/pods"), mounted(ON_C)]),
-        ("sda sdc", [link("/var/lib/rancher/k3s", "/data/k3s"), mounted(ON_C)]),
-        ("sda sdc", [link("/var/lib/containerd", "/data/containerd"), mounted(ON_C)]),
-        ("sda sdc", [mounted(ON_C, "8:32 /c /var/lib/containerd xfs /dev/sdc rw")]),
+        ("sda sdc", [link("/var/lib/kubelet/pods", "/data/pods"), mounted(ON_SDC)]),
+        ("sda sdc", [link("/var/lib/rancher/k3s", "/data/k3s"), mounted(ON_SDC)]),
+        ("sda sdc", [link("/var/lib/containerd", "/data/containerd"), mounted(ON_SDC)]),
+        ("sda sdc", [mounted(ON_SDC, "8:32 /c /var/lib/containerd xfs /dev/sdc rw")]),
         *(
-            ("sda sdc", [mounted(ON_C.replace("/data", point))])
+            ("sda sdc", [mounted(ON_SDC.replace("/data", point))])
             for point in ("/var/lib", "/var/lib/kubelet/pods", SNAPSHOTS, "/var/lib/docker/volumes")
         ),
         *(
-            ("sda", [mounted(ON_C.replace("/data", point))])
+            ("sda", [mounted(ON_SDC.replace("/data", point))])
             for point in ("/var/lib/kubelet/pods/1/volumes/x/y", "/var/lib/kubelet/plugins/kubernetes.io/csi/d/1")
         ),
         # the kubelet's and the runtime's data in other folders, which their mounts show
-        *(("sda sdc", [mounted(ON_C, of_pod)]) for of_pod in (VOLUME_ELSEWHERE, DOCKER_ELSEWHERE, K3S_ELSEWHERE)),
+        *(("sda sdc", [mounted(ON_SDC, of_pod)]) for of_pod in (VOLUME_ELSEWHERE, DOCKER_ELSEWHERE, K3S_ELSEWHERE)),
         # a pod that runs containers of its own: their overlays are in its volume, so they show no folder of the node
         ("sda", [mounted(f"8:17 / {PVC} ext4 /dev/sdb1 rw", f"0:61 / {PVC}/overlay2/1/merged overlay x rw")]),
         # swap areas whose path in /dev has gone, and an automount of a unit that systemd did not generate
@@ -155,7 +155,7 @@ BACKUP = "0:26 / /mnt/backup btrfs /dev/sdb1 rw,subvol=/"
         ("sda sdb", [VERITY, BY_HASH, mount_table("8:1 / /boot vfat /dev/sda1 rw", "253:1 / / ext4 /dev/mapper/y ro")]),
         ("sda sdb", [*VOLUME_RAID, mounted("253:2 / /var/lib/containerd xfs /dev/mapper/vg-lv rw")]),
         ("sda sdb", [*CACHED, mount_table("253:6 / / xfs /dev/mapper/vg-root rw")]),
-        ("sda sdc", [*LOOP, *IN_LOOP, mounted(ON_C, "253:1 / /var/lib/docker ext4 /dev/mapper/f-vm rw")]),
+        ("sda sdc", [*LOOP, *IN_LOOP, mounted(ON_SDC, "253:1 / /var/lib/docker ext4 /dev/mapper/f-vm rw")]),
         ("sda sdc", [*DEDUPLICATED, mounted("253:1 / /var xfs /dev/mapper/vg-x rw")]),
         ("sda sdb", [ABROOT, *VOLUMES, mount_table(*ABROOT_MOUNTS)]),
         ("sda", [stacked("zd0", number="230:0"), mounted("230:0 / /mnt/z ext4 /dev/zd0 rw")]),
@@ -170,7 +170,7 @@ BACKUP = "0:26 / /mnt/backup btrfs /dev/sdb1 rw,subvol=/"
         ("sda sdb", [*MULTIPATH, mount_table("253:1 / / xfs /dev/mapper/mpatha1 rw")]),
         ("sda", [ZRAM_LOG, stacked("zram0", number="252:0"), mounted(*ZRAM_LOG_MOUNTS)]),
         ("sda sdb", [*IMSM, mount_table("9:126 / / xfs /dev/md126 rw")]),
-        ("sda sdc", [*LOOP, mounted(ON_C, "7:0 / /usr squashfs /dev/loop0 ro")]),
+        ("sda sdc", [*LOOP, mounted(ON_SDC, "7:0 / /usr squashfs /dev/loop0 ro")]),
         ("sda sdb", [BLANKS, {"folders": ["/ro/a b", "/rw/u", "/rw/w"]}]),
         (
             "sda sdb",

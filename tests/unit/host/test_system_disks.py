@@ -19,7 +19,7 @@ SDA = scsi_disk(0, AT, partitions=["sda1", "sda2", "sda3"])
 SDB = scsi_disk(1, AT, partitions=["sdb1"])
 SDC = scsi_disk(2, AT)
 ROOT = "8:2 / / ext4 /dev/sda2 rw"
-ON_C = "8:32 / /srv ext4 /dev/sdc rw"
+ON_SDC = "8:32 / /srv ext4 /dev/sdc rw"
 BTRFS = "0:25 / / btrfs /dev/sdb1 rw"
 OVERLAY = "0:52 / {0} overlay overlay rw,{1}"
 AUTOMOUNT, FIRMWARE = "0:37 / /efi autofs systemd-1 rw", "0:40 / /boot/firmware autofs systemd-1 rw"
@@ -145,7 +145,7 @@ NEEDED: list[tuple[str, list[Recording]]] = [  # the system's disks, and the mac
     *(("", [mount_table(f"0:25 / / {type_} server:/root rw")]) for type_ in ("nfs4", "tmpfs", "virtiofs")),
     *(("", [mount_table(f"0:15 / / {type_} ubi0:rootfs rw")]) for type_ in ("ubifs", "jffs2")),
     ("sda sdb", [mounted("8:17 / /var fuseblk /dev/sdb1 rw")]),
-    # zram with write-back to a partition, a whole disk and a volume; without
+    # zram with write-back to a partition, a whole disk and a volume, and without write-back
     ("sda sdb", [zram("/dev/sdb1"), mounted(), ZRAM_SWAP]),
     ("sda sdc", [zram("/dev/sdc"), mounted(), ZRAM_SWAP]),
     ("sda sdb", [zram("/dev/dm-0"), ON_VOLUME, mounted("252:0 / /var ext4 /dev/zram0 rw")]),
@@ -157,29 +157,29 @@ NEEDED: list[tuple[str, list[Recording]]] = [  # the system's disks, and the mac
     ("sda sdb", [mounted("8:1 / /var reiserfs /dev/sda1 rw,jdev=/dev/sdb1")]),
     ("sda", [journals("sda2-8"), mounted()]),
     ("sda sdb", [journals("sdb1"), mounted()]),
-    ("sda", [journals("sda2-8", "sdb1"), mounted(ON_C)]),  # another file system's journal
+    ("sda", [journals("sda2-8", "sdb1"), mounted(ON_SDC)]),  # another file system's journal
     ("sda sdb", [journals("dm-0"), ON_VOLUME, mounted()]),
     # files: loop devices, layers of an overlay, an image
-    ("sda sdc", [LOOP, in_file("loop0", "/srv/x.img"), mounted(ON_C, IMAGE)]),
-    ("sda", [LOOP, in_file("loop0", "/x.img"), mounted(ON_C, IMAGE)]),
+    ("sda sdc", [LOOP, in_file("loop0", "/srv/x.img"), mounted(ON_SDC, IMAGE)]),
+    ("sda", [LOOP, in_file("loop0", "/x.img"), mounted(ON_SDC, IMAGE)]),
     ("sda sdc", [LOOP, in_file("loop0", "/dev/sdc"), mounted(), swap("/dev/loop0")]),
     (
         "sda sdc",
         [
             *(LOOP, in_file("loop0", "/srv/a"), SWAP_LOOP, in_file("loop1", "/mnt/b")),
-            *(mounted(ON_C, "7:0 / /mnt ext4 /dev/loop0 rw"), swap("/dev/loop1")),
+            *(mounted(ON_SDC, "7:0 / /mnt ext4 /dev/loop0 rw"), swap("/dev/loop1")),
         ],
     ),
     (
         "sda sdc",
-        [mounted(ON_C, OVERLAY.format("/etc", "lowerdir=/l,upperdir=/srv/u,workdir=/srv/w")), folders(*LAYERS)],
+        [mounted(ON_SDC, OVERLAY.format("/etc", "lowerdir=/l,upperdir=/srv/u,workdir=/srv/w")), folders(*LAYERS)],
     ),
-    ("sda sdc", [mounted(ON_C, OVERLAY.format("/etc", r"lowerdir=/l::/srv/a\134:b")), folders("/l", "/srv/a:b")]),
+    ("sda sdc", [mounted(ON_SDC, OVERLAY.format("/etc", r"lowerdir=/l::/srv/a\134:b")), folders("/l", "/srv/a:b")]),
     (
         "sda",
         [mounted("0:9 / /run tmpfs x rw", OVERLAY.format("/etc", "lowerdir+=/l,datadir+=/run/d")), folders("/run/d")],
     ),
-    ("sda sdc", [mounted(ON_C, "0:9 / /usr erofs /srv/x ro"), folders("/srv/x")]),
+    ("sda sdc", [mounted(ON_SDC, "0:9 / /usr erofs /srv/x ro"), folders("/srv/x")]),
     # the swap area for hibernation, in use or not
     ("sda sdb", [files({"/sys/power/resume": "8:17\n"}), mounted()]),
     ("sda", [files({"/sys/power/resume": "0:0\n"}), mounted()]),

@@ -26,11 +26,11 @@ def matches(kind: Kind, written: object, value: Value) -> bool:
         (Text(), "A?[0-9]", "A17", True),
         (Text(), "A[!0-9]7", "A17", False),
         (Text(), "[*]", "*", True),
-        (Text(), "a(b[|]c)", "a(b|c)", True),  # without brackets, these are regular expressions
+        (Text(), "a(b[|]c)", "a(b|c)", True),  # without the brackets, it is rejected as a regular expression
         (Text(), r"[\]dev", r"\dev", True),
-        (Text(), "*", None, False),
+        (Text(), "*", None, False),  # None: the device has no value
         (Text(), "", None, True),
-        (Text(), "", (), True),
+        (Text(), "", (), True),  # an empty list of values
         (Text(), "", "x", False),
         (Text(), ["a", "b"], "b", True),
         (Text(), "b", ("a", "b"), True),
@@ -56,7 +56,7 @@ def matches(kind: Kind, written: object, value: Value) -> bool:
         (Amount("frequency"), ">3400MHz", 3_400_000_000, False),
         (Amount("number"), 3, 3, True),
         (Amount("number"), ">=0", None, False),
-        (Amount("number"), 1, True, False),
+        (Amount("number"), 1, True, False),  # a flag is no number
         (Amount("number"), ">=0", 0, True),
     ],
 )

@@ -30,12 +30,12 @@ MAC, BOND_MAC, IB = (
 )
 WWN, EUI, MPATH = "5000c500a1b2c3d4", "0025385b71b00c1d", "3600508b1001c4d2ea3f7c8b9d0e1f2a3"
 UUID, FS_UUID, FAT = "4c4c4544-0042-3510-8051-b4c04f4b3232", "0ac6b6b0-51a4-4c1e-9f5e-3a7d21c0be9f", "5E2A-91CD"
-LVM = "LVM-" + "aB3dE6gH9jK2mN5pQ8sT1vW4xY7zC0fR" + "Zy9Xw8Vu7Ts6Rq5Po4Nm3Lk2Ji1HgF0e"
+VG_ID, LV_ID = "aB3dE6gH9jK2mN5pQ8sT1vW4xY7zC0fR", "Zy9Xw8Vu7Ts6Rq5Po4Nm3Lk2Ji1HgF0e"
 MACHINE_ID = "6f1e2d3c4b5a69788796a5b4c3d2e1f0"
 HOST, DOMAIN, SERVER = "build-farm-17", "build-farm-17.corp.example", "filer9"
 IP4, IP6, LINK_LOCAL, TARGET_IP = "10.11.12.13", "2001:470:1f0b:9::2", "fe80::3efd:feff:fe9b:31d4", "10.99.1.7"
 PLANTED = [SERIAL, NVME_SERIAL, NVME_SERIAL.encode().hex(), DMI_SERIAL, MACHINE_ID, MAC, BOND_MAC, IB, WWN, EUI]
-PLANTED += [MPATH[1:], UUID, FS_UUID, FAT, "b2d4f6a8", LVM[4:36], LVM[36:], HOST, DOMAIN, SERVER, IP4, TARGET_IP, IP6]
+PLANTED += [MPATH[1:], UUID, FS_UUID, FAT, "b2d4f6a8", VG_ID, LV_ID, HOST, DOMAIN, SERVER, IP4, TARGET_IP, IP6]
 
 USB, AT = usb_path("1-1"), "/sys/devices/pci0000:00/0000:00:17.0/ata1/host0/target0:0:0/0:0:0:0"
 BARE_MAC = MAC.replace(":", "")
@@ -87,7 +87,7 @@ WORLD_OF_SECRETS = merge(
         at="/sys/devices/pci0000:5f/0000:5f:00.0/nvme/nvme1",
         number="259:3",
     ),
-    stacked("dm-0", ["sda1"], dm=(f"{HOST.replace('-', '--')}--vg-root", LVM)),
+    stacked("dm-0", ["sda1"], dm=(f"{HOST.replace('-', '--')}--vg-root", f"LVM-{VG_ID}{LV_ID}")),
     stacked("dm-1", number="253:1", dm=(MPATH, f"mpath-{MPATH}")),
     mounts(
         ("/", "253:0", "ext4", f"/dev/mapper/{HOST}--vg-root"),
@@ -319,7 +319,7 @@ def test_a_serial_number_is_found_wherever_it_is_a_word(serial: str, around: str
 def test_numbers_are_equal_if_and_only_if_the_identifiers_are(one: str, other: str) -> None:
     numbering = Numbering()
     same = numbering.replacement(one) == numbering.replacement(other)
-    assert same == (one == other) or squeezed(one) == squeezed(other)
+    assert same == (one == other) or squeezed(one) == squeezed(other)  # two spellings of one identifier
     is_placeholder = len(set(plain(one))) < 2  # empty, or a repeated character, such as ff:ff:ff:ff:ff:ff
     assert (numbering.replacement(one) == one) == is_placeholder
 

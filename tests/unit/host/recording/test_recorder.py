@@ -120,8 +120,9 @@ def test_a_file_that_is_left_out_is_unknown_and_not_absent() -> None:
     errors = {f"{AT}/speed": "EINVAL", f"{AT}/model": "EACCES"}
     links = {"driver": "../../../bus/pci/drivers/i40e", "dead": "../nowhere", "of": "../../../firmware/node"}
     others = {"/sys/bus/pci/drivers/i40e/uevent": "", "/sys/firmware/node/name": "n"}
+    attributes = dict.fromkeys(("vendor", "uevent", "speed", "model", "queue/rotational", *left_out), "x")
     made = merge(
-        pci(dict.fromkeys(("vendor", "uevent", "speed", "model", "queue/rotational", *left_out), "x"), errors=errors),
+        pci(attributes, errors=errors),
         {"links": {f"{AT}/{name}": target for name, target in links.items()}, "files": others},
     )
     before = RecordedHost(made)
@@ -179,7 +180,7 @@ def test_the_links_and_units_that_lead_to_the_systems_disks_are_recorded() -> No
 
 
 def test_only_file_systems_that_a_path_leads_to_are_measured() -> None:
-    table = "".join(f"{n} {n - 1} 0:{n} / /dev/shm rw - tmpfs {n} rw\n" for n in (30, 31, 32))
+    table = "".join(f"{n} {n - 1} 0:{n} / /dev/shm rw - tmpfs {n} rw\n" for n in (30, 31, 32))  # one over the other
     host = MagicMock(
         wraps=RecordedHost({"files": {"/proc/self/mountinfo": table}, "filesystem_sizes": {"/dev/shm": 7}})
     )

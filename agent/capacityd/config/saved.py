@@ -12,12 +12,14 @@ from capacityd.config.files import files_at, files_of_service
 
 
 def stamps_of(path: str | None) -> dict[str, str] | None:
-    """Path of each file of the configuration -> its date and size; None if a folder can't be read or a name is wrong.
+    """Path of each file of the configuration -> its date and size; None if a folder can't be read.
 
     path: a file or folder. None: the files that the service reads.
     """
     files = files_of_service("/") if path is None else files_at(path)
-    return None if files.failures else {file: _stamp(file) for file in files.paths}
+    # A file with a wrong name is a failure, too, but does not hide other files.
+    has_unreadable_folder = any(not os.path.isfile(path) for path in files.failures)
+    return None if has_unreadable_folder else {file: _stamp(file) for file in files.paths}
 
 
 def changed_files(path: str | None, stamps: Mapping[str, str] | None) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from capacityd.config import Loaded, load
+from capacityd.config.files import files_of_service
 from capacityd.config.saved import changed_files, stamps_of
 from tests.support.forked import forked
 from tests.support.reachable import make_reachable
@@ -433,6 +434,17 @@ def test_added_saved_and_removed_files_have_changed(tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("not read")
     assert changed_files(path, stamps) == (str(saved), str(removed), str(added))
     assert changed_files(path, None) == ()
+
+
+def test_a_file_with_a_wrong_name_does_not_hide_a_saved_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "etc/capacityd/conf.d"
+    folder.mkdir(parents=True)
+    make_reachable(tmp_path)
+    (folder / "1.tom").write_text("# a")
+    monkeypatch.setattr("capacityd.config.saved.files_of_service", lambda _: files_of_service(str(tmp_path)))
+    stamps = stamps_of(None)
+    (folder / "2.toml").write_text("# b")
+    assert changed_files(None, stamps) == (str(folder / "2.toml"),)
 
 
 def test_a_link_that_leads_to_another_file_has_changed(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from tests.support.server import Request, Server, answer, failure, review, serve
 from tests.support.terminals import executed
 from tests.support.tour import MACHINE
 from tests.support.workers import RUN, job_line, worker_arguments
-from tests.unit.node.test_api_node import configure
+from tests.unit.node.test_api_node import write_kubeconfig
 
 OURS, HOSTS = "example.com/ours", "example.com/hosts"  # on the Node n1; on a Node with this machine's host name
 CONFIG = f"""
@@ -44,7 +44,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
     (tmp_path / "c.toml").write_text(CONFIG)
     with serve(script) as serving:
-        configure(tmp_path / "kubelet.conf", serving.url, "secret-token")
+        write_kubeconfig(tmp_path / "kubelet.conf", serving.url, "secret-token")
         yield serving
 
 
@@ -89,7 +89,7 @@ def test_an_option_or_the_configuration_names_the_node(tmp_path: Path, name: str
 def test_the_name_is_unknown_until_the_api_server_says_who_we_are(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text(CONFIG)
     with serve(lambda _: failure(503)) as server:
-        configure(tmp_path / "kubelet.conf", server.url, "secret-token")
+        write_kubeconfig(tmp_path / "kubelet.conf", server.url, "secret-token")
         options = (f"--config={tmp_path}/c.toml", f"--kubeconfig={tmp_path}/kubelet.conf")
         assert outcomes(*options) == {OURS: "unknown", HOSTS: "unknown"}
         _, out, err = executed(run, "probe", *options)
@@ -111,7 +111,7 @@ def test_a_host_name_is_not_taken_for_the_nodes_name(tmp_path: Path, bound: str,
 
     (tmp_path / "c.toml").write_text(CONFIG)
     with serve(script) as server:
-        configure(tmp_path / "kubelet.conf", server.url, "secret-token")
+        write_kubeconfig(tmp_path / "kubelet.conf", server.url, "secret-token")
         options = (f"--config={tmp_path}/c.toml", f"--kubeconfig={tmp_path}/kubelet.conf")
         assert outcomes(*options) == {OURS: outcome, HOSTS: "absent" if bound else "unknown"}
         assert set_by_plan(*options) == ([OURS] if bound else [])

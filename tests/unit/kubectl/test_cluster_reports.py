@@ -26,7 +26,7 @@ from tests.cluster.credentials import Authority
 from tests.support.tls import certificate
 from tests.unit.kubectl.test_fleet_file import node, saved
 from tests.unit.kubectl.test_node_list import LABEL
-from tests.unit.node.test_credentials import config, credential, plugin, written
+from tests.unit.node.test_credentials import config, credential, with_plugin, written
 from tests.unit.worker.test_metrics import CONFIG, STATUS
 
 
@@ -129,7 +129,7 @@ def test_an_exec_plugin_can_ask_an_operator_for_a_code(
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     script = f"echo enter the code >&2; echo '{credential(token='t')}'; echo \"$KUBERNETES_EXEC_INFO\" >{tmp_path}/info"
-    path = plugin(tmp_path, script, interactiveMode=mode)
+    path = with_plugin(tmp_path, script, interactiveMode=mode)
     assert load_operators(path).token == "t"
     assert ("enter the code" in capfd.readouterr().err) is interactive
     assert json.loads((tmp_path / "info").read_text())["spec"]["interactive"] is interactive

@@ -18,7 +18,7 @@ from kubectl_capacityd.cluster.node_list import read_fleet
 from kubectl_capacityd.cluster.operator_kubeconfig import load_operators
 from kubectl_capacityd.model import Fleet, NodeSummary, PodRequests
 from tests.support.server import Request, Script, answer, failure, serve
-from tests.unit.node.test_api_node import configure
+from tests.unit.node.test_api_node import write_kubeconfig
 
 LABEL = "example.com/pool"
 DONGLE = "example.com/dongle"
@@ -92,7 +92,7 @@ def read(folder: Path, script: Script, *, only_nodes: bool = False) -> tuple[Fle
     """Reads the fleet from a server that follows the script. Returns the fleet and the requests."""
     with serve(script) as server:
         path = folder / "config"
-        configure(path, server.url, "secret-token")
+        write_kubeconfig(path, server.url, "secret-token")
         access = load_operators(str(path))
         return read_fleet(access, LABEL, "pool in (a,b)", only_nodes=only_nodes), server.received
 

@@ -24,43 +24,43 @@ from tests.support.nodes import UID, node
 from tests.support.server import SILENCE, Request, Script, Server, answer, failure, review, serve
 from tests.unit.node.test_credentials import config, written
 
-ME = review("system:node:n1")
+REVIEW = review("system:node:n1")
 NODE = answer(200, node(capacity={"cpu": "4"}))
 PATCH = Patch(UID, "7", capacity={"example.com/x": 4, "example.com/y": None})
 
 
-def configure(path: Path, server: str, token: str) -> None:
-    """Writes a kubeconfig."""
+def write_kubeconfig(path: Path, server: str, token: str) -> None:
+    """Writes a kubeconfig for this server and this token."""
     written(path.parent, config({"server": server}, {"token": token}), path.name)
 
 
 @contextmanager
 def opened(folder: Path, script: Script) -> Iterator[tuple[Server, ApiNode]]:
-    """Starts a server with a script of responses, and opens the Node on it with secret-token."""
+    """Starts a server that follows the script. The Node is opened with the token secret-token."""
     with serve(script) as server:
         path = folder / "kubelet.conf"
-        configure(path, server.url, "secret-token")
+        write_kubeconfig(path, server.url, "secret-token")
         yield server, ApiNode(str(path), None, Machine("host", None))
 
 
 def script(
-    read: bytes | None = NODE, patch: bytes | None = NODE, event: bytes | None = b"", who: bytes | None = ME
+    read: bytes | None = NODE, patch: bytes | None = NODE, event: bytes | None = b"", review: bytes | None = REVIEW
 ) -> Script:
-    """A script with one response for each kind of request. who: the response to "who am I" (a review)."""
+    """A script with one response for each kind of request. review: for a SelfSubjectReview."""
 
     def follow(request: Request) -> bytes | None:
         if request.method == "GET":
             return read
         if request.method == "PATCH":
             return patch
-        return who if "selfsubjectreviews" in request.path else event
+        return review if "selfsubjectreviews" in request.path else event
 
     return follow
 
 
 def respond(request: Request) -> bytes:
-    """A script that responds to the kubelet of n1, except to its Events."""
-    return ME if request.method == "POST" else NODE
+    """A script with valid responses for the kubelet of n1: to its review, its GET and its PATCH."""
+    return REVIEW if request.method == "POST" else NODE
 
 
 def make_all_requests(api_node: ApiNode) -> None:
@@ -97,8 +97,8 @@ def test_each_call_sends_its_request(tmp_path: Path) -> None:
         assert request.headers["authorization"] == "Bearer secret-token"
         assert request.headers["user-agent"] == f"capacityd/{__version__}"
     assert sent_patch.headers["content-type"] == "application/strategic-merge-patch+json"
-    stamp = {"lastHeartbeatTime": "1970-01-01T00:00:01Z", "lastTransitionTime": "2026-01-02T03:04:05Z"}
-    published = {"type": CONDITION, "status": "True", "reason": "Published", "message": "fine", **stamp}
+    times = {"lastHeartbeatTime": "1970-01-01T00:00:01Z", "lastTransitionTime": "2026-01-02T03:04:05Z"}
+    published = {"type": CONDITION, "status": "True", "reason": "Published", "message": "fine", **times}
     texts = {"example.com/x": "4", "example.com/y": None}
     assert json.loads(sent_patch.body) == {
         "metadata": {
@@ -124,48 +124,48 @@ def test_each_call_sends_its_request(tmp_path: Path) -> None:
     assert (document["reason"], document["message"]) == ("CapacityChanged", "x")
 
 
-def about(**metadata: object) -> bytes:
-    """A response with the Node, but with other metadata."""
+def with_metadata(**metadata: object) -> bytes:
+    """A response with the Node, in which these metadata differ."""
     document = node()
     return answer(200, document | {"metadata": {**document["metadata"], **metadata}})
 
 
 LATER = failure(503, "slow down", headers="Retry-After: 1\r\n")
-REQUESTS = ("who", "read", "patch", "event")  # in the order in which make_all_requests() sends them
-BROKEN: list[tuple[str, bytes | None, str]] = [  # a request, its response (None: a reset), and a part of the error
+REQUESTS = ("review", "read", "patch", "event")  # in the order in which make_all_requests() sends them
+BROKEN: list[tuple[str, bytes | None, str]] = [  # the request, its response (None: a reset), a part of the error
     *((request, None, "Connection reset by peer") for request in REQUESTS),
     *((request, LATER, "slow down") for request in REQUESTS),
     ("read", b"", "RemoteDisconnected"),
     ("read", b"\x16\x03 this is not HTTP \x00\r\n\r\n", "BadStatusLine"),
     ("read", NODE[: len(NODE) // 2], "incomplete"),
     ("read", b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{"a"', "IncompleteRead"),
-    ("read", b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 200 + b"\r\n", "HTTPException"),
+    ("read", b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 200 + b"\r\n", "HTTPException"),  # too many headers
     ("read", answer(200), "it is not JSON"),
     ("read", answer(200, b"\xff\xfe"), "it is not JSON"),
-    ("read", answer(200, b"[" * 100_000), "it is not JSON"),
+    ("read", answer(200, b"[" * 100_000), "it is not JSON"),  # nested too deeply
     ("read", answer(200, b"\x1f\x8b", "Content-Encoding: gzip\r\n"), "it is not JSON"),
     ("read", b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * (5 << 20), "more than 4194304 bytes"),
     ("read", answer(302, headers="Location: http://192.0.2.1/\r\n"), "not an API server"),
-    ("who", answer(201, {"status": {"userInfo": {"username": 3}}}), "username is not text"),
-    ("who", answer(201, [1]), "it is not a JSON object"),
+    ("review", answer(201, {"status": {"userInfo": {"username": 3}}}), "username is not text"),
+    ("review", answer(201, [1]), "it is not a JSON object"),
     ("read", answer(200, {"kind": "Pod"}), "not a Node"),
     ("patch", answer(200, {"kind": "Pod"}), "not a Node"),
-    ("read", about(name="n2"), "it is about another Node"),
-    ("patch", about(name="n2"), "it is about another Node"),
-    ("patch", about(uid="another"), "it is about another Node"),
-    ("read", about(uid=""), "is missing"),
-    ("read", about(uid=None), "is missing"),
-    ("read", about(resourceVersion=""), "is missing"),
-    ("read", about(resourceVersion=None), "is missing"),
-    ("read", about(resourceVersion="0"), "is missing"),
+    ("read", with_metadata(name="n2"), "it is about another Node"),
+    ("patch", with_metadata(name="n2"), "it is about another Node"),
+    ("patch", with_metadata(uid="another"), "it is about another Node"),
+    ("read", with_metadata(uid=""), "is missing"),
+    ("read", with_metadata(uid=None), "is missing"),
+    ("read", with_metadata(resourceVersion=""), "is missing"),
+    ("read", with_metadata(resourceVersion=None), "is missing"),
+    ("read", with_metadata(resourceVersion="0"), "is missing"),
 ]
 
 
-@pytest.mark.parametrize(("request_", "raw", "message"), BROKEN)
-def test_a_broken_response_is_unreachable_and_requested_once(
-    tmp_path: Path, request_: str, raw: bytes | None, message: str
+@pytest.mark.parametrize(("request_", "response", "message"), BROKEN)
+def test_a_broken_response_raises_node_unreachable_after_one_request(
+    tmp_path: Path, request_: str, response: bytes | None, message: str
 ) -> None:
-    responses: dict[str, Any] = {request_: raw}
+    responses: dict[str, Any] = {request_: response}
     with (
         opened(tmp_path, script(**responses)) as (server, api_node),
         pytest.raises(NodeUnreachable) as raised,
@@ -173,7 +173,7 @@ def test_a_broken_response_is_unreachable_and_requested_once(
         make_all_requests(api_node)
     assert message in str(raised.value)
     assert str(raised.value).isprintable()
-    assert raised.value.retry_after == (1.0 if raw == LATER else 0.0)
+    assert raised.value.retry_after == (1.0 if response == LATER else 0.0)
     assert len(server.received) == REQUESTS.index(request_) + 1
 
 
@@ -219,7 +219,9 @@ def test_only_the_kubeconfigs_proxy_is_used(tmp_path: Path, monkeypatch: pytest.
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.setenv(name, "192.0.2.1")
     with serve(script()) as proxy:
-        cluster = {"server": "http://192.0.2.1:6443", "proxy-url": proxy.url.replace("//", "//me%40x:p%2Fss@")}
-        assert ApiNode(written(tmp_path, config(cluster)), None, Machine("h", None)).read().name == "n1"
+        proxy_url = proxy.url.replace("//", "//me%40x:p%2Fss@")  # the user me@x with the password p/ss
+        path = written(tmp_path, config({"server": "http://192.0.2.1:6443", "proxy-url": proxy_url}))
+        assert ApiNode(path, None, Machine("h", None)).read().name == "n1"
+    credentials = base64.b64encode(b"me@x:p/ss").decode()
     assert proxy.received[1].path == "http://192.0.2.1:6443/api/v1/nodes/n1"
-    assert proxy.received[1].headers["proxy-authorization"] == f"Basic {base64.b64encode(b'me@x:p/ss').decode()}"
+    assert proxy.received[1].headers["proxy-authorization"] == f"Basic {credentials}"

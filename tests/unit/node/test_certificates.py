@@ -21,13 +21,13 @@ from tests.unit.node.test_api_node import respond
 def test_a_server_is_accepted_or_refused_as_by_go(tmp_path: Path, name: str) -> None:
     requests: list[Request] = []
 
-    def listen(request: Request) -> bytes:
+    def record(request: Request) -> bytes:
         requests.append(request)
         return respond(request)
 
     case = CASES[name]
-    with serve(case, tmp_path, listen) as (_, path):
-        is_accepted = case.accepted != bool(case.differs)
+    with serve(case, tmp_path, record) as (_, path):
+        is_accepted = case.accepted != bool(case.differs)  # differs: capacityd decides otherwise than client-go
         if is_accepted:
             assert ApiNode(str(path), None, Machine("host", None)).read().capacity == {"cpu": "4"}
         else:
@@ -41,7 +41,7 @@ def test_a_server_is_accepted_or_refused_as_by_go(tmp_path: Path, name: str) -> 
     [
         ("another authority", "Is the certificate-authority"),
         ("only a common name", "presented a certificate for other names, or without subjectAltName"),
-        ("expired", "certificate has expired.. Is this machine's clock right"),
+        ("expired", r"certificate has expired\)\. Is this machine's clock right"),
         ("for clients only", "a certificate that cannot be trusted .*purpose"),
         ("empty", "contains no usable certificate"),
         ("TRUSTED CERTIFICATE", "contains no usable certificate"),
@@ -53,14 +53,14 @@ def test_a_refused_certificate_has_its_message(tmp_path: Path, name: str, messag
 
 
 def test_the_authority_that_fits_is_remembered(tmp_path: Path) -> None:
-    """On EKS, a bundle contains the old and the new authority for weeks. No request with credentials is repeated."""
+    """While EKS replaces an authority, the kubeconfig contains the old and the new one for weeks."""
     requests: list[Request] = []
 
-    def listen(request: Request) -> bytes:
+    def record(request: Request) -> bytes:
         requests.append(request)
         return respond(request)
 
-    with serve(CASES["both without identifiers"], tmp_path, listen) as (server, path):
+    with serve(CASES["both without identifiers"], tmp_path, record) as (server, path):
         opened = ApiNode(str(path), None, Machine("host", None))
         for _ in range(2):
             opened.read()

@@ -20,7 +20,7 @@ from tests.unit.node.test_api_node import respond
 RSA = ("genpkey", "-algorithm", "RSA")
 EC = ("ecparam", "-name", "prime256v1", "-genkey", "-noout")
 PKCS8 = "pkcs8 -topk8 -nocrypt"
-KEYS = [  # the command that makes a key, the command of openssl that converts the key, and whether the key can be used
+KEYS = [  # the command of openssl that makes the key, the one that converts it, and whether the result can be used
     (RSA, PKCS8, True),
     (RSA, "rsa -traditional", True),
     (RSA, "pkcs8 -topk8 -passout pass:secret", False),
@@ -33,7 +33,7 @@ UNUSABLE = "is damaged, they do not belong together, or the key is encrypted wit
 
 
 def converted(key: Path, command: str) -> str:
-    """The key, converted by this command of openssl."""
+    """The text of the key after this command of openssl has converted it."""
     process = subprocess.run(["openssl", *command.split(), "-in", key], capture_output=True, text=True, check=True)
     return process.stdout
 
@@ -51,13 +51,12 @@ def test_a_key_with_a_password_is_named(tmp_path: Path, algorithm: tuple[str, ..
     key = converted(client.key, command)
     if usable:
         use(client.pem, key)
-    for certificate in [other.pem] if usable else [client.pem]:
-        with pytest.raises(NodeUnauthorized, match=UNUSABLE):
-            use(certificate, key)
+    with pytest.raises(NodeUnauthorized, match=UNUSABLE):
+        use(other.pem if usable else client.pem, key)
 
 
 def test_a_key_whose_block_names_another_kind_is_refused(tmp_path: Path) -> None:
-    """Go ignores the name of the PEM block. OpenSSL believes it."""
+    """Go ignores the name of the PEM block. OpenSSL relies on it."""
     client = Maker(tmp_path).issue("/CN=x", CA, key=EC)
     with pytest.raises(NodeUnauthorized, match=UNUSABLE):
         use(client.pem, converted(client.key, "ec").replace("EC PRIVATE", "RSA PRIVATE"))

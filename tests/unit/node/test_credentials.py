@@ -25,7 +25,7 @@ V1 = "client.authentication.k8s.io/v1"
 def config(
     cluster: Mapping[str, Any] | None = None, user: Mapping[str, Any] | None = None, **more: Any
 ) -> dict[str, Any]:
-    """A kubeconfig with this cluster and this user. more: other keys at the top."""
+    """A kubeconfig with this cluster and this user. more: other keys at the top level."""
     return {
         "apiVersion": "v1",
         "kind": "Config",
@@ -52,14 +52,14 @@ def program(folder: Path, script: str, name: str = "plugin") -> str:
     return str(path)
 
 
-def plugin(folder: Path, script: str, **more: Any) -> str:
-    """Writes a kubeconfig whose exec plugin is this shell script. Returns the kubeconfig's path."""
+def with_plugin(folder: Path, script: str, **more: Any) -> str:
+    """Writes a kubeconfig whose exec plugin is this shell script. Returns its path. more: other keys of the plugin."""
     entry = {"apiVersion": V1, "command": program(folder, script), **more}
     return written(folder, config(user={"exec": entry}))
 
 
 def credential(**status: Any) -> str:
-    """The output of an exec plugin."""
+    """The output of an exec plugin: an ExecCredential with this status."""
     return json.dumps({"apiVersion": V1, "kind": "ExecCredential", "status": status})
 
 
@@ -132,8 +132,8 @@ NO_SERVER = "has no server such as"
 BAD_PROXY = "has an invalid proxy-url; name an HTTP"
 
 
-def exec_entry(**entry: Any) -> dict[str, Any]:
-    """A kubeconfig with this exec plugin."""
+def plugin_config(**entry: Any) -> dict[str, Any]:
+    """A kubeconfig whose exec plugin has these keys."""
     return config(user={"exec": {"apiVersion": V1, **entry}})
 
 
@@ -141,7 +141,8 @@ WRONG: list[Any] = [  # a kubeconfig, and a part of the error
     *((text, NO_CONTEXT) for text in ("", "# only a comment\n", "null", "{}")),
     *((text, "is invalid: the file is not an object") for text in ("[]", "0")),
     (f"token: {SECRET}\n  token: [{SECRET}", "is not valid YAML, line 2"),
-    *((text, "is not valid YAML") for text in ("[" * 600, f"current-context: !!bool {SECRET}")),
+    (f"current-context: !!bool {SECRET}", "is not valid YAML"),
+    ("[" * 600, "is not valid YAML"),  # nested too deeply
     ({"kind": "Config"}, NO_CONTEXT),
     (config() | {"current-context": ["c"]}, "current-context is not text"),
     (config(contexts=[]), "has no context with the name of its current-context"),
@@ -163,27 +164,27 @@ WRONG: list[Any] = [  # a kubeconfig, and a part of the error
     (config({"certificate-authority": "a\0b"}), "cannot be read: it is not a path"),
     (config({"certificate-authority": "/dev/zero"}), "cannot be read: Not a regular file"),
     (config(user={"client-certificate": "/nonexistent/pem", "client-key": "x"}), "the client-certificate named in"),
-    (config(user={"client-certificate-data": "eA=="}), "a client certificate without its key"),
+    (config(user={"client-certificate-data": "eA=="}), "a client certificate without its key"),  # "x" in base64
     (config(user={"client-key-data": "eA=="}), "a key without its certificate"),
     (config(user={"token": "s3cr3t\ns3cr3t"}), BAD_HEADER),
     (config(user={"token": "s3cr3té"}), BAD_HEADER),
     (config(user={"token": SECRET, "as": "u\nX-Header: v"}), BAD_HEADER),
     (config(user={"token": SECRET, "as": ["u"]}), "as is not text"),
     *(
-        (config(user={"tokenFile": text}), "the token file named in")
+        (config(user={"tokenFile": text}), "the token file named in")  # a credential instead of a path
         for text in ("-----BEGIN s3cr3t", "eyJs3cr3t.x.y", "s3cr3t\n", "s3cr3t" * 50)
     ),
     *(
         (config(user={"token": SECRET, key: ["x"]}), f"uses {key}, which capacityd does not support")
         for key in ("auth-provider", "username", "as-groups", "as-uid", "as-user-extra")
     ),
-    (exec_entry(), NOT_INSTALLED),
-    (exec_entry(command="no-such-plugin"), NOT_INSTALLED),
-    (exec_entry(command="/dev/null"), NOT_INSTALLED),
-    (exec_entry(command="x", args="x"), "args is not a list of texts"),
-    (exec_entry(command="x", env=["x"]), "env is not a list of objects"),
-    (exec_entry(command="x", interactiveMode="Always"), "needs a terminal"),
-    (exec_entry(command="x", apiVersion="v9"), "an unsupported apiVersion; supported are"),
+    (plugin_config(), NOT_INSTALLED),
+    (plugin_config(command="no-such-plugin"), NOT_INSTALLED),
+    (plugin_config(command="/dev/null"), NOT_INSTALLED),
+    (plugin_config(command="x", args="x"), "args is not a list of texts"),
+    (plugin_config(command="x", env=["x"]), "env is not a list of objects"),
+    (plugin_config(command="x", interactiveMode="Always"), "needs a terminal"),
+    (plugin_config(command="x", apiVersion="v9"), "an unsupported apiVersion; supported are"),
 ]
 
 
@@ -199,7 +200,7 @@ def test_an_error_names_the_cause_but_no_secret(tmp_path: Path, document: object
 
 
 @pytest.mark.parametrize(
-    ("written_files", "missing"),  # the files that exist, and the first one that is missing
+    ("written_files", "missing"),  # the files that exist ("empty token": an empty token), the first one that is missing
     [
         ([], "kubeconfig"),
         (["kubeconfig"], "ca.crt"),
@@ -235,17 +236,17 @@ def test_files_that_cannot_be_used_are_watched_too(tmp_path: Path) -> None:
 
 
 def test_credentials_are_read_from_the_output_of_a_plugin(tmp_path: Path) -> None:
-    """The token is too long for a pipe's buffer."""
+    """The first token is too long for a pipe's buffer."""
     token = SECRET * 50_000
-    access = load(plugin(tmp_path, f"cat <<'END'\n{credential(token=token)}\nEND"))
+    access = load(with_plugin(tmp_path, f"cat <<'END'\n{credential(token=token)}\nEND"))
     assert (access.token, access.certificate) == (token, None)
     assert SECRET not in repr(access)
-    access = load(plugin(tmp_path, f"echo '{credential(clientCertificateData='cert', clientKeyData='key')}'"))
+    access = load(with_plugin(tmp_path, f"echo '{credential(clientCertificateData='cert', clientKeyData='key')}'"))
     assert (access.certificate, access.key) == ("cert", "key")
 
 
 def test_a_plugin_gets_its_arguments_environment_and_cluster(tmp_path: Path) -> None:
-    script = (
+    script = (  # it fails if it can read a line from standard input
         f'printf "%s\\n" "$@" "$MINE" "$KUBERNETES_EXEC_INFO" >{tmp_path}/info; read line && exit 9; '
         f"echo '{credential(token=SECRET)}'"
     )
@@ -278,7 +279,8 @@ def test_a_token_or_certificate_in_the_kubeconfig_takes_precedence(tmp_path: Pat
     assert load(written(tmp_path, config(user={"exec": entry, "token": "t"}))).token == "t"
     keys = ("client-certificate", "client-key")
     data = {f"{key}-data": base64.b64encode(key.encode()).decode() for key in keys}
-    access = load(written(tmp_path, config(user={"exec": entry, **data, **dict.fromkeys(keys, "none")})))
+    missing_files = dict.fromkeys(keys, "none")
+    access = load(written(tmp_path, config(user={"exec": entry, **data, **missing_files})))
     assert (access.certificate, access.key) == keys
 
 
@@ -302,14 +304,14 @@ def test_a_token_or_certificate_in_the_kubeconfig_takes_precedence(tmp_path: Pat
 )
 def test_a_plugin_that_fails_is_an_error_without_its_secret(tmp_path: Path, script: str, message: str) -> None:
     with pytest.raises(NodeError) as raised:
-        load(plugin(tmp_path, script))
+        load(with_plugin(tmp_path, script))
     assert message in str(raised.value)
-    has_ended = "failed" in message or "killed by" in message or "printed more" in message
-    assert isinstance(raised.value, NodeUnreachable) is has_ended, "the plugin may need the network"
+    plugin_failed = "failed" in message or "killed by" in message or "printed more" in message
+    assert isinstance(raised.value, NodeUnreachable) is plugin_failed, "the plugin may need the network"
     assert SECRET not in "".join(traceback.format_exception(raised.value))
     assert str(raised.value).isprintable()
 
 
 def test_a_plugin_that_does_not_end_in_time_is_unreachable(tmp_path: Path) -> None:
     with pytest.raises(NodeUnreachable, match=r"did not end within 0\.2 s"):
-        load(plugin(tmp_path, "sleep 1000"), plugin_timeout=0.2)
+        load(with_plugin(tmp_path, "sleep 1000"), plugin_timeout=0.2)

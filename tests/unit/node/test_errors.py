@@ -56,7 +56,7 @@ NOT_READY = 'nodes "n2" is forbidden: not yet ready to handle request'
         (422, status("error in our request"), PATCH, NodeRejected, "HTTP 422: error in our request"),
         (422, status("invalid", CAUSE), PATCH, NodeRejected, "HTTP 422: status.capacity.x: must not be -1"),
         (422, b"<html>", PATCH, NodeUnreachable, "not an API server"),
-        (422, b"[" * 100_000, PATCH, NodeUnreachable, "not an API server"),
+        (422, b"[" * 100_000, PATCH, NodeUnreachable, "not an API server"),  # nested too deeply
         (404, status("", {"kind": "nodes"}), PATCH, NodeMissing, 'the API server in /etc/k.conf has no Node "n2"'),
         (404, status("", {"kind": "namespaces"}), EVENTS, NodeRejected, "HTTP 404"),
         (404, b"404 page not found", PATCH, NodeUnreachable, "the server in /etc/k.conf is not an API server"),
@@ -121,7 +121,8 @@ def test_a_cause_that_is_repeated_is_quoted_once() -> None:
     ("header", "seconds"),
     [
         *[("7", 7.0), ("0", 0.0), ("999999999", 999_999_999.0)],
-        *[(no, 0.0) for no in ("-1", "1.5", "\u0663", "", "9" * 400, "Wed, 21 Oct 2015 07:28:00 GMT")],
+        # \u0663 is an Arabic digit.
+        *[(invalid, 0.0) for invalid in ("-1", "1.5", "\u0663", "", "9" * 400, "Wed, 21 Oct 2015 07:28:00 GMT")],
     ],
 )
 def test_the_retry_after_of_a_response_is_kept(header: str, seconds: float) -> None:
@@ -131,7 +132,7 @@ def test_the_retry_after_of_a_response_is_kept(header: str, seconds: float) -> N
 
 
 @given(st.integers(100, 599), st.one_of(st.binary(max_size=40), st.text(max_size=20).map(status)))
-def test_every_refusal_is_a_node_error(code: int, body: bytes) -> None:
+def test_the_error_for_any_response_is_printable(code: int, body: bytes) -> None:
     assert str(from_http_status(code, body, PATCH, ACCESS)).isprintable()
 
 
@@ -185,15 +186,17 @@ OTHER_NAMES = "presented a certificate for other names, or without subjectAltNam
 @pytest.mark.parametrize(
     ("code", "authority", "expected"),
     [
-        (62, "ca", OTHER_NAMES),
-        (64, "ca", OTHER_NAMES),
-        (9, "ca", CLOCK),
-        (10, None, CLOCK),
+        # The codes are OpenSSL's: X509_V_ERR_HOSTNAME_MISMATCH, and so on.
+        (62, "ca", OTHER_NAMES),  # another name
+        (64, "ca", OTHER_NAMES),  # another IP address
+        (9, "ca", CLOCK),  # not yet valid
+        (10, None, CLOCK),  # expired
+        # No authority has signed the certificate.
         (20, "ca", "cannot be trusted (why). Is the certificate-authority in the same file that of this cluster?"),
         (20, None, "cannot be trusted (why). The file names no certificate-authority; add the cluster's"),
     ],
 )
-def test_a_certificate_that_is_not_trusted_has_advice(code: int, authority: str | None, expected: str) -> None:
+def test_the_error_for_an_untrusted_certificate_has_advice(code: int, authority: str | None, expected: str) -> None:
     """test_certificates.py tests which certificates OpenSSL refuses."""
     error = ssl.SSLCertVerificationError(1, "a name of the certificate")
     error.verify_code, error.verify_message = code, "why"
@@ -202,15 +205,14 @@ def test_a_certificate_that_is_not_trusted_has_advice(code: int, authority: str 
     assert str(explained).endswith(expected)
 
 
+# How an API server denies impersonation, before and since Kubernetes 1.36.
 OLDER = 'users "system:node:n2" is forbidden: User "sa" cannot impersonate resource "users" in API group ""'
-CONSTRAINED = (
-    'nodes.authentication.k8s.io "n2" is forbidden: User "sa" cannot impersonate:associated-node resource "nodes"'
-)
+NEWER = 'nodes.authentication.k8s.io "n2" is forbidden: User "sa" cannot impersonate:associated-node resource "nodes"'
 
 
-@pytest.mark.parametrize("message", [OLDER, CONSTRAINED])
+@pytest.mark.parametrize("message", [OLDER, NEWER])
 @pytest.mark.parametrize("call", [GET, PATCH])
-def test_credentials_that_may_not_act_as_the_node_have_advice(message: str, call: Call) -> None:
+def test_the_error_for_a_denied_impersonation_has_advice(message: str, call: Call) -> None:
     access = ClusterAccess("/etc/k.conf", "https://192.0.2.1:6443", impersonated="system:node:n2")
     error = from_http_status(403, status(message), call, access)
     assert isinstance(error, NodeForbidden)

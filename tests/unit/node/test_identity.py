@@ -42,16 +42,16 @@ class Cluster:
         """The Node that the user may not write."""
         self.broken = b""
         """The response to each request for a Node; b"" for a valid response."""
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         """The requests so far."""
 
     def __call__(self, request: Request) -> bytes:
         if request.method == "POST":
-            self.asked.append("review")
+            self.requests.append("review")
             denied, self.denied_review = self.denied_review, b""
             return denied or review(self.user, self.bound)
-        name = request.path.split("/")[4].partition("?")[0]
-        self.asked.append(f"{request.method} {name}")
+        name = request.path.split("/")[4].partition("?")[0]  # the path: /api/v1/nodes/NAME/status?…
+        self.requests.append(f"{request.method} {name}")
         is_other_kubelet = self.user.startswith("system:node:n") and self.user != f"system:node:{name}"
         if self.broken:
             return self.broken
@@ -74,7 +74,7 @@ def opened(
     cache: CredentialsCache | None = None,
     acts_as: str | None = None,
 ) -> ApiNode:
-    """The Node, opened as by a new process. machine: its machine-id and UUID. acts_as: the user to impersonate."""
+    """The Node, opened as by a new process. machine: the machine-id and UUID. acts_as: the user to impersonate."""
     path = written(folder, config({"server": server.url}, {"token": "secret", "as": acts_as}))
     return ApiNode(path, name, Machine("Host-1 ", *machine), cache)
 
@@ -111,7 +111,7 @@ def test_the_credentials_name_the_node_or_else_the_configuration_or_the_host_nam
                 api_node.read()
         else:
             assert api_node.read().name == name
-    assert cluster.asked == ["review", f"GET {name}"], "one review is enough"
+    assert cluster.requests == ["review", f"GET {name}"], "one review is enough"
 
 
 @pytest.mark.parametrize(
@@ -135,23 +135,23 @@ def test_every_request_acts_as_the_user_that_the_kubeconfig_names(tmp_path: Path
         assert opened(tmp_path, server, acts_as=kubelet).write(PATCH).name == "n1"
         with pytest.raises(NodeUnauthorized, match="belongs to another machine"):
             opened(tmp_path, server, machine=("0" * 32, ""), acts_as=kubelet).read()
-    assert cluster.asked == ["GET n1", "PATCH n1", "GET n1"]
+    assert cluster.requests == ["GET n1", "PATCH n1", "GET n1"]
     assert {request.headers.get("impersonate-user") for request in server.received} == {kubelet}
 
 
 ID = "0123456789abcdef0123456789abcdef"
-MACHINE_ID = "its machineID is not the one in /etc/machine-id. Set node_name"
+DIFFERS = "its machineID is not the one in /etc/machine-id. Set node_name"
 
 
 @pytest.mark.parametrize(
-    ("theirs", "ours", "refused"),
+    ("of_node", "of_machine", "error"),  # two pairs of machine-id and UUID; a part of the error
     [
         ((ID, ""), (ID, ""), ""),
-        ((ID, ""), (None, ""), ""),  # None accepts any Node
-        (("a7", ""), ("9f", ""), MACHINE_ID),
-        (("", ""), ("", ""), MACHINE_ID),
-        (("", ""), ("x", ""), MACHINE_ID),
-        # Clones with one machine-id. Both UUIDs must be known.
+        ((ID, ""), (None, ""), ""),  # None: any Node is accepted
+        (("a7", ""), ("9f", ""), DIFFERS),
+        (("", ""), ("", ""), DIFFERS),
+        (("", ""), ("x", ""), DIFFERS),
+        # Clones have equal machine-ids. Their UUIDs are compared if both are known.
         ((ID, UUID), (ID, UUID), ""),
         ((ID, UUID.upper()), (ID, UUID), ""),
         ((ID, UUID), (ID, OTHER_UUID), "although the machine-id is equal: give each"),
@@ -163,24 +163,24 @@ MACHINE_ID = "its machineID is not the one in /etc/machine-id. Set node_name"
     ],
 )
 def test_another_identity_needs_this_machines_id(
-    theirs: tuple[str, str], ours: tuple[str | None, str], refused: str
+    of_node: tuple[str, str], of_machine: tuple[str | None, str], error: str
 ) -> None:
-    """So a Node of another machine is never written. A kubelet's identity can only access its own Node, and is not
-    checked. The message does not show this machine's UUID, which only root may read."""
-    state = NodeState("n1", machine_id=theirs[0], system_uuid=theirs[1])
-    machine = Machine("host", *ours)
+    """So capacityd never writes the Node of another machine. A kubelet can only access its own Node, and is not
+    checked. The error does not show this machine's UUID, which only root may read."""
+    state = NodeState("n1", machine_id=of_node[0], system_uuid=of_node[1])
+    machine = Machine("host", *of_machine)
     require_own_machine(Identity("n1", is_certain=True, is_own_node=True), state, machine)
     other = Identity("n1", is_certain=True, is_own_node=False)
-    if not refused:
+    if not error:
         require_own_machine(other, state, machine)
         return
     with pytest.raises(NodeUnauthorized) as raised:
         require_own_machine(other, state, machine)
-    assert refused in str(raised.value)
+    assert error in str(raised.value)
     assert OTHER_UUID not in str(raised.value)
 
 
-# When the API server is asked.
+# When capacityd requests a review.
 
 
 @pytest.mark.parametrize("broken", [b"", failure(500), failure(409)])
@@ -193,42 +193,42 @@ def test_the_review_of_an_earlier_pass_is_enough(tmp_path: Path, broken: bytes) 
             opened(tmp_path, server, cache=cache).read()
         cluster.broken = b""
         assert opened(tmp_path, server, cache=cache).read().name == "n1"
-    assert cluster.asked == ["review", *["GET n1"] * 3]
+    assert cluster.requests == ["review", *["GET n1"] * 3]
 
 
-def _is_another_kubelets(cluster: Cluster) -> None:
+def _become_another_kubelet(cluster: Cluster) -> None:
     """The new credentials are in the same file, as with k3s."""
     cluster.user = "system:node:n2"
 
 
-def _is_bound_to_another(cluster: Cluster) -> None:
-    """This identity may read every Node, so the API server denies nothing. Only the machine-id differs."""
+def _bind_token_to_n9(cluster: Cluster) -> None:
+    """The user may read every Node, so the API server denies nothing. But n1 is another machine's Node now."""
     cluster.bound, cluster.machines["n1"] = "n9", ("a7", "")
 
 
-def _has_no_node(cluster: Cluster) -> None:
+def _replace_n1_with_n9(cluster: Cluster) -> None:
     cluster.bound = "n9"
     del cluster.machines["n1"]
 
 
-def _may_not_write(cluster: Cluster) -> None:
+def _allow_writing_only_n9(cluster: Cluster) -> None:
     cluster.bound, cluster.readonly = "n9", "n1"
 
 
-Changes = Callable[[Cluster], None]
+Change = Callable[[Cluster], None]
 
 
 @pytest.mark.parametrize(
-    ("user", "change", "error", "method", "name"),
+    ("user", "change", "error", "method", "name"),  # the last two: the request that is denied, then sent for this Node
     [
-        ("system:node:n1", _is_another_kubelets, NodeForbidden, "GET", "n2"),
-        ("agent", _is_bound_to_another, NodeUnauthorized, "GET", "n9"),
-        ("agent", _has_no_node, NodeMissing, "GET", "n9"),
-        ("agent", _may_not_write, NodeForbidden, "PATCH", "n9"),
+        ("system:node:n1", _become_another_kubelet, NodeForbidden, "GET", "n2"),
+        ("agent", _bind_token_to_n9, NodeUnauthorized, "GET", "n9"),
+        ("agent", _replace_n1_with_n9, NodeMissing, "GET", "n9"),
+        ("agent", _allow_writing_only_n9, NodeForbidden, "PATCH", "n9"),
     ],
 )
-def test_after_a_denial_the_next_pass_asks_who_we_are(
-    tmp_path: Path, user: str, change: Changes, error: type[NodeError], method: str, name: str
+def test_after_a_denial_the_next_pass_requests_a_review(
+    tmp_path: Path, user: str, change: Change, error: type[NodeError], method: str, name: str
 ) -> None:
     cluster, cache = Cluster(user, "n1"), CredentialsCache()
     with serve(cluster) as server:
@@ -239,7 +239,7 @@ def test_after_a_denial_the_next_pass_asks_who_we_are(
             first.write(PATCH) if method == "PATCH" else opened(tmp_path, server, cache=cache).read()
         again = opened(tmp_path, server, cache=cache)
         assert (again.write(PATCH) if method == "PATCH" else again.read()).name == name
-    assert cluster.asked == ["review", "GET n1", f"{method} n1", "review", f"{method} {name}"]
+    assert cluster.requests == ["review", "GET n1", f"{method} n1", "review", f"{method} {name}"]
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_after_a_denial_the_next_pass_asks_who_we_are(
         (ANONYMOUS, NodeUnauthorized, "end TLS, and so remove the client certificate?"),
     ],
 )
-def test_a_denied_review_is_asked_for_again(tmp_path: Path, denied: str, kind: type[NodeError], message: str) -> None:
+def test_a_denied_review_is_requested_again(tmp_path: Path, denied: str, kind: type[NodeError], message: str) -> None:
     cluster = Cluster()
     cluster.denied_review = failure(403, denied)
     with serve(cluster) as server:
@@ -260,4 +260,4 @@ def test_a_denied_review_is_asked_for_again(tmp_path: Path, denied: str, kind: t
             api_node.read()
         assert str(raised.value).endswith(message)
         assert api_node.read().name == "n1"
-    assert cluster.asked == ["review", "review", "GET n1"]
+    assert cluster.requests == ["review", "review", "GET n1"]

@@ -31,7 +31,7 @@ class AlienError(Exception):
     ],
 )
 def test_every_exception_becomes_a_node_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
-    place, name = re.split(r"[.:](?=\w+$)", call)
+    owner, name = re.split(r"[.:](?=\w+$)", call)  # such as "urllib3:HTTPResponse" and "read"
 
     def fail(*_: object, **__: object) -> None:
         raise AlienError("why\nnot")
@@ -40,7 +40,7 @@ def test_every_exception_becomes_a_node_error(tmp_path: Path, monkeypatch: pytes
         proxy = server.url.replace("//", "//me:pass@")
         path = written(tmp_path, config({"server": "http://192.0.2.1", "proxy-url": proxy}, {"token": "x"}))
         assert ApiNode(path, None, Machine("host", None)).read().name == "n1"
-        monkeypatch.setattr(pkgutil.resolve_name(place), name, fail)
+        monkeypatch.setattr(pkgutil.resolve_name(owner), name, fail)
         with pytest.raises(NodeError) as raised:
             ApiNode(path, None, Machine("host", None)).read()
     assert "why" not in str(raised.value)

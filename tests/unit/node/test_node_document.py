@@ -17,6 +17,7 @@ OURS = {"type": CONDITION, "status": "False", "reason": "Unknown", "message": "u
 
 
 def document(metadata: Any = None, status: Any = None) -> dict[str, Any]:
+    """A Node's JSON with these metadata and this status."""
     return {"kind": "Node", "metadata": {"name": "n1", **(metadata or {})}, "status": status}
 
 
@@ -60,7 +61,7 @@ def test_a_whole_number_is_in_plain_digits(text: str) -> None:
     assert (state.capacity, state.allocatable, state.labels) == ({"x": "1000"}, {"x": "1000"}, {"x": text})
 
 
-@pytest.mark.parametrize("text", ["1500m", "0.5", "1e30", "9" * 4300])
+@pytest.mark.parametrize("text", ["1500m", "0.5", "1e30", "9" * 4300])  # int() accepts 4300 digits
 def test_what_is_no_whole_number_of_64_bits_is_unchanged(text: str) -> None:
     assert node_state(document(status={"capacity": {"x": text}})).capacity == {"x": text}
 

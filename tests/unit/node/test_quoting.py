@@ -30,7 +30,7 @@ URL_USER = "me:pa%2Fss%20w%C3%B6rd-MARK"
 BASIC = base64.b64encode(f"me:{PASSWORD}".encode()).decode()
 SECRETS = (TOKEN, PASSWORD, URL_USER, BASIC)
 
-RESPONSES: dict[str, Callable[[str], bytes]] = {  # each quotes a text
+RESPONSES: dict[str, Callable[[str], bytes]] = {  # each response quotes the text that it is given
     "500": lambda text: failure(500, f"boom: {text}"),
     "401": lambda text: failure(401, text),
     "403": lambda text: failure(403, f'User "{text}" cannot get: {text}'),
@@ -77,7 +77,7 @@ def test_no_error_contains_credentials_that_a_server_or_proxy_quotes(
     ("text", "quoted"),
     [
         ("invalid bearer token", "invalid bearer token"),
-        (f"invalid {TOKEN}!", f"(a text with the token, {len(TOKEN) + 9} characters)"),
+        (f"invalid {TOKEN}!", f"(a text with the token, {len(TOKEN) + 9} characters)"),  # "invalid " and "!" have 9
         (" a\nb\x1b[1m ", "a\\nb\\x1b[1m"),
         ("x" * 400, "x" * 300 + "…"),
         ("x" * 5000 + TOKEN, f"(a text with the token, {5000 + len(TOKEN)} characters)"),
@@ -88,7 +88,7 @@ def test_a_text_of_the_api_server_is_quoted_without_the_token(text: str, quoted:
     assert quotable(text, None)
 
 
-# urllib3 1.26 does not close the socket if a proxy refuses a tunnel.
+# urllib3 1.26 does not close the socket if a proxy refuses a tunnel, so the garbage collector warns.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_no_error_contains_the_password_that_a_proxy_quotes(tmp_path: Path) -> None:
     def refuse(connection: Any) -> None:

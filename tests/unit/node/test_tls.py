@@ -1,5 +1,4 @@
-"""Every TLS fault becomes a NodeError in one line, after one attempt. test_certificates.py has the servers'
-certificates."""
+"""Every TLS fault becomes a NodeError after one attempt. test_certificates.py tests servers' certificates."""
 
 from __future__ import annotations
 
@@ -34,9 +33,9 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority.create(tmp_path_factory.mktemp("tls") / "other")
 
 
-Make = Callable[[Authority, Authority], Behaviour]
+MakeBehaviour = Callable[[Authority, Authority], Behaviour]
 REFUSED = "rejected the client certificate"
-FAULTS: dict[str, tuple[Make, type[NodeError], str]] = {
+FAULTS: dict[str, tuple[MakeBehaviour, type[NodeError], str]] = {  # behaviour, error, a part of the message
     "refuses-us": (lambda ours, other: answers(respond, ours.server(), other.ca_file), NodeUnauthorized, REFUSED),
     "closes": (lambda *_: tls.closes_after_client_hello, NodeUnreachable, "(it ended the TLS handshake)"),
     "resets": (lambda *_: tls.resets_after_client_hello, NodeUnreachable, "(Connection reset by peer)"),
@@ -46,7 +45,7 @@ FAULTS: dict[str, tuple[Make, type[NodeError], str]] = {
 
 @pytest.mark.parametrize(("make", "kind", "message"), FAULTS.values(), ids=FAULTS)
 def test_a_fault_of_tls_is_an_error_and_the_next_request_succeeds(
-    authority: Authority, other: Authority, tmp_path: Path, make: Make, kind: type[NodeError], message: str
+    authority: Authority, other: Authority, tmp_path: Path, make: MakeBehaviour, kind: type[NodeError], message: str
 ) -> None:
     pem = str(authority.client("system:node:n1", ["system:nodes"], tmp_path / "client.pem"))
     path = tmp_path / "kubelet.conf"

@@ -18,7 +18,7 @@ from kubectl_capacityd.cluster.operator_kubeconfig import load_operators
 from tests.support.reachable import make_reachable
 from tests.unit.node.test_credentials import V1, config, credential, program, written
 
-OTHER = 12345
+OTHER = 12345  # the uid of another user
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other users"),
     pytest.mark.other_user,
@@ -33,16 +33,16 @@ def kubelet(tmp_path: Path) -> Path:
     (folder / "token").write_text("t")
     (folder / "ca.crt").write_text("ca")
     program(folder / "bin", f"touch {tmp_path}/ran; echo '{credential(token='t')}'", "login")
-    by_plugin(folder)
+    plugin_kubeconfig(folder)
     return folder
 
 
-def by_plugin(folder: Path, command: str = "bin/login", name: str = "kubeconfig") -> str:
+def plugin_kubeconfig(folder: Path, command: str = "bin/login") -> str:
     user = {"exec": {"apiVersion": V1, "command": command}}
-    return written(folder, config({"certificate-authority": "ca.crt"}, user), name)
+    return written(folder, config({"certificate-authority": "ca.crt"}, user), "kubeconfig")
 
 
-def by_token(folder: Path) -> str:
+def token_kubeconfig(folder: Path) -> str:
     return written(folder, config({"certificate-authority": "ca.crt"}, {"tokenFile": "token"}), "kubeconfig")
 
 
@@ -50,7 +50,7 @@ def give_away(path: Path) -> None:
     os.chown(path, OTHER, OTHER, follow_symlinks=False)
 
 
-def linked_by_another(path: Path) -> None:
+def move_behind_anothers_link(path: Path) -> None:
     target = path.with_name("target")
     path.rename(target)
     path.symlink_to(target)
@@ -60,7 +60,7 @@ def linked_by_another(path: Path) -> None:
 CHANGES: dict[str, tuple[str, Callable[[Path], object], str]] = {  # the file, its change, and the remedy in the error
     "kubeconfig that all may write": ("kubeconfig", lambda path: path.chmod(0o666), "chmod go-w"),
     "another's kubeconfig": ("kubeconfig", give_away, "chown root"),
-    "kubeconfig behind another's link": ("kubeconfig", linked_by_another, "chown -h root"),
+    "kubeconfig behind another's link": ("kubeconfig", move_behind_anothers_link, "chown -h root"),
     "another's authority": ("ca.crt", give_away, "chown root"),
     "another's token": ("token", give_away, "chown root"),
     "another's plugin": ("bin/login", give_away, "chown root"),
@@ -72,11 +72,11 @@ CHANGES: dict[str, tuple[str, Callable[[Path], object], str]] = {  # the file, i
 def test_what_another_user_could_change_is_not_used(
     kubelet: Path, name: str, change: Callable[[Path], object], remedy: str
 ) -> None:
-    path = by_token(kubelet) if name == "token" else str(kubelet / "kubeconfig")
+    path = token_kubeconfig(kubelet) if name == "token" else str(kubelet / "kubeconfig")
     change(kubelet / name)
-    for seconds in (5.0, None):
+    for timeout in (5.0, None):  # None: a check, which runs no plugin
         with pytest.raises(CredentialsNotTrusted) as raised:
-            load(path, plugin_timeout=seconds)
+            load(path, plugin_timeout=timeout)
         assert str(raised.value).endswith(f": {remedy} {kubelet / name!s}")
     assert not (kubelet.parent / "ran").exists()
 
@@ -84,7 +84,7 @@ def test_what_another_user_could_change_is_not_used(
 def test_a_plugin_of_another_user_is_not_run_wherever_it_is_found(
     kubelet: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    by_plugin(kubelet, "login")
+    plugin_kubeconfig(kubelet, "login")
     monkeypatch.setenv("PATH", f"{kubelet}/first:{kubelet}/bin:/usr/bin:/bin")
     assert load(str(kubelet / "kubeconfig")).token == "t"
     (kubelet / "first").mkdir(mode=0o777)
@@ -141,8 +141,8 @@ def test_a_check_runs_no_plugin(kubelet: Path) -> None:
     assert not (kubelet.parent / "ran").exists()
 
 
-# The modes of each distribution's files and folders, the kubeconfig first. "g" means that the distribution's own group
-# owns the file, "u" that its own user does.
+# The modes of each distribution's files and folders, the kubeconfig first. "g": the distribution's own group owns the
+# file. "u": its own user does.
 DISTRIBUTIONS: dict[str, dict[str, str]] = {
     "kubeadm": {"etc/kubernetes/kubelet.conf": "600", "etc/kubernetes": "755"},
     "kubespray": {"etc/kubernetes/kubelet.conf": "640", "etc/kubernetes": "755u"},
@@ -179,13 +179,13 @@ def test_the_files_of_distributions_are_used(
         load(str(kubeconfig))
 
 
-def test_a_persons_kubeconfig_is_read_whoever_could_change_it(kubelet: Path) -> None:
+def test_an_operators_kubeconfig_is_read_whoever_could_change_it(kubelet: Path) -> None:
     """kubectl reads it too. But an exec plugin is run only if nobody but the kubeconfig's owner and group could change
     the kubeconfig."""
-    path = by_token(kubelet)
+    path = token_kubeconfig(kubelet)
     (kubelet / "kubeconfig").chmod(0o666)
     assert load_operators(path).token == "t"
-    path = by_plugin(kubelet)
+    path = plugin_kubeconfig(kubelet)
     give_away(kubelet / "bin" / "login")
     with pytest.raises(CredentialsNotTrusted, match=f"chmod go-w {path}"):
         load_operators(path)

@@ -12,11 +12,10 @@ import pytest
 from capacityd.cli import run
 from capacityd.config import load
 
-A, B = "example.com/a", "example.com/b"
-ONE_RESOURCE = f'[resources."{B}"]\nstatic = {{ quantity = 1 }}\n'
+ONE_RESOURCE = '[resources."example.com/b"]\nstatic = { quantity = 1 }\n'
 
 
-def test_it_lists_which_files_are_read_and_which_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_files_that_are_read_and_skipped_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "1.toml").write_text(ONE_RESOURCE)
     (tmp_path / "2.toml").write_text(f"\n{ONE_RESOURCE}")
     for name in (".3.toml", "3.toml.txt"):
@@ -31,7 +30,7 @@ def test_it_lists_which_files_are_read_and_which_skipped(tmp_path: Path, capsys:
     assert json.loads(capsys.readouterr().out)["skipped"] == skipped
 
 
-def test_it_lists_all_folders_if_none_has_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_folders_are_listed_if_none_has_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     folders = {"/usr/lib/capacityd/conf.d": None, "/etc/capacityd/conf.d": ()}
     with mock.patch("capacityd.cli.commands.config.load", return_value=replace(load("/dev/null"), folders=folders)):
         assert run(["config", "check"]) == 0

@@ -18,13 +18,14 @@ KEEPS = "capacityd: Node n1 keeps {}; to remove them: install capacityd again an
 
 
 def leftover(folder: Path, server: str) -> str:
-    """What the command prints. The metrics file of the configuration is gone then."""
+    """What `leftover` prints. The command also removes the metrics file."""
     metrics = folder / "x.prom"
     metrics.write_text("# HELP capacityd_resource_published x\n")
     path = written(folder, config({"server": server}, {"token": "secret"}))
     (folder / "c.toml").write_text(f'[service]\ntextfile = "{metrics}"\n')
     status, out, _ = executed(run, "leftover", f"--config={folder}/c.toml", f"--kubeconfig={path}")
-    assert (status, metrics.exists()) == (0, False)
+    assert status == 0
+    assert not metrics.exists()
     return out
 
 
@@ -34,6 +35,7 @@ def leftover(folder: Path, server: str) -> str:
         (None, None, ""),
         ({A: 4}, None, KEEPS.format("1 resource")),
         (None, "False", KEEPS.format("the condition CapacityPublished")),
+        # A label is not counted.
         ({A: 4, f"label {A}": 4, B: 1}, "True", KEEPS.format("2 resources and the condition CapacityPublished")),
     ],
 )
@@ -41,9 +43,8 @@ def test_a_removal_says_what_the_node_keeps(
     tmp_path: Path, annotated: object, condition: str | None, expected: str
 ) -> None:
     document = node(annotated=annotated, condition=condition)
-    with serve(
-        lambda request: answer(200, document) if request.method == "GET" else review("system:node:n1")
-    ) as server:
+    responses = {"GET": answer(200, document), "POST": review("system:node:n1")}
+    with serve(lambda request: responses[request.method]) as server:
         assert leftover(tmp_path, server.url) == expected
 
 

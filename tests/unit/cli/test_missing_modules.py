@@ -34,7 +34,7 @@ COMMANDS = {
     "status": ["status"],
     "config": ["config", "check", *CONFIG, *CREDENTIALS],
 }
-WORKERS = {"a check": Job.CHECK, "a pass": Job.RECONCILE}
+WORKERS = {"a check": Job.CHECK, "a pass": Job.RECONCILE}  # the jobs of the service's worker
 # Hides a module, and runs each command in a fork (otherwise the imports of earlier commands would remain).
 _PROGRAM = """
 import json, os, sys
@@ -95,13 +95,14 @@ def test_a_missing_module_is_named_with_its_package(tmp_path: Path, module: str)
         *others, last = (tmp_path / f"out-{name}").read_text().splitlines()
         assert message in last
         if name in WORKERS:
-            assert message in str(json.loads(last)), "the worker sends it to the service"
+            assert message in str(json.loads(last)), "the worker sends the message to the service"
         else:
             assert others == []
             assert (tmp_path / f"status-{name}").read_text() == "1"
 
 
-def test_every_module_that_the_service_needs_is_hidden() -> None:
+def test_the_tests_hide_every_module_that_must_be_installed() -> None:
+    """tomli is part of Python since 3.11, as tomllib."""
     assert {*NEEDED_BY, "tomli"} == {*SERVICE_MODULES, *COMMANDS_ONLY, "tomli"} == {*PACKAGES} - {*OPTIONAL}
 
 

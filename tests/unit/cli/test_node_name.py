@@ -22,7 +22,8 @@ from tests.support.tour import MACHINE
 from tests.support.workers import RUN, job_line, worker_arguments
 from tests.unit.node.test_api_node import write_kubeconfig
 
-OURS, HOSTS = "example.com/ours", "example.com/hosts"  # on the Node n1; on a Node with this machine's host name
+# Resources of the Node n1, and of a Node with this machine's host name.
+OURS, HOSTS = "example.com/ours", "example.com/hosts"
 CONFIG = f"""
 [resources."{OURS}"]
 static = {{ quantity = 4 }}
@@ -86,7 +87,7 @@ def test_an_option_or_the_configuration_names_the_node(tmp_path: Path, name: str
     assert outcomes(f"--config={tmp_path}/c.toml") == expected
 
 
-def test_the_name_is_unknown_until_the_api_server_says_who_we_are(tmp_path: Path) -> None:
+def test_the_name_is_unknown_until_the_api_server_names_the_user(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text(CONFIG)
     with serve(lambda _: failure(503)) as server:
         write_kubeconfig(tmp_path / "kubelet.conf", server.url, "secret-token")

@@ -20,44 +20,41 @@ from capacityd.schema.config import Config
 from tests.support.nodes import UID, node
 
 A, B = "example.com/a", "example.com/b"
-PUBLISHED: dict[str, Reading] = {A: Quantity(4), B: Absent("none")}
+READINGS: dict[str, Reading] = {A: Quantity(4), B: Absent("none")}
 
 
 def plan_for(state: NodeState, readings: Mapping[str, Reading], configuration: str = "first") -> Plan:
+    """The plan of a pass with these readings. configuration: the hash of the configuration."""
     return make_plan(state, (), Memory(uid=state.uid), Inputs(Config((), digest=configuration), readings))
 
 
-def published() -> NodeState:
+def published_node() -> NodeState:
     """The Node after a first pass, which has published 4 of A."""
-    patch = plan_for(node_state(node()), PUBLISHED).patch
+    patch = plan_for(node_state(node()), READINGS).patch
     assert patch
     return node_state(node()).after(patch)
 
 
 @pytest.mark.parametrize(
-    ("readings", "configuration", "applied", "expected"),
+    ("readings", "configuration", "applied", "text"),
     [
-        (PUBLISHED, "first", False, "2 unchanged; nothing to write"),
-        (PUBLISHED, "second", False, "2 unchanged; only annotations or the condition to write; nothing was written"),
-        (PUBLISHED | {B: Unknown("busy")}, "first", True, "1 unknown, 1 unchanged; written"),
-        (PUBLISHED | {B: Quantity(1)}, "second", False, "1 to set, 1 unchanged; nothing was written"),
+        (READINGS, "first", False, "2 unchanged; nothing to write"),
+        (READINGS, "second", False, "2 unchanged; only annotations or the condition to write; nothing was written"),
+        (READINGS | {B: Unknown("busy")}, "first", True, "1 unknown, 1 unchanged; written"),
+        (READINGS | {B: Quantity(1)}, "second", False, "1 to set, 1 unchanged; nothing was written"),
         ({A: Absent("none"), B: Quantity(1)}, "first", True, "1 set, 1 removed; written"),
     ],
 )
 def test_the_last_line_sums_up_the_plan(
-    capsys: pytest.CaptureFixture[str],
-    readings: Mapping[str, Reading],
-    configuration: str,
-    applied: bool,
-    expected: str,
+    capsys: pytest.CaptureFixture[str], readings: Mapping[str, Reading], configuration: str, applied: bool, text: str
 ) -> None:
-    print_plan(plan_for(published(), readings, configuration), {}, applied=applied)
-    assert expected in capsys.readouterr().out.splitlines()[-1]
+    print_plan(plan_for(published_node(), readings, configuration), {}, applied=applied)
+    assert text in capsys.readouterr().out.splitlines()[-1]
 
 
 def test_the_patch_is_a_guarded_strategic_merge_patch(capsys: pytest.CaptureFixture[str]) -> None:
     state = node_state(node({B: "1"}, {B: 1}))
-    print_patch(plan_for(state, PUBLISHED))
+    print_patch(plan_for(state, READINGS))
     document = json.loads(capsys.readouterr().out)
     (condition,) = document["status"].pop("conditions")
     assert (condition["type"], condition["status"]) == ("CapacityPublished", "True")
@@ -72,7 +69,7 @@ def test_the_patch_is_a_guarded_strategic_merge_patch(capsys: pytest.CaptureFixt
 
 
 def test_nothing_to_write_is_an_empty_patch(capsys: pytest.CaptureFixture[str]) -> None:
-    print_patch(plan_for(published(), PUBLISHED))
+    print_patch(plan_for(published_node(), READINGS))
     assert capsys.readouterr().out == "{}\n"
 
 
@@ -81,4 +78,4 @@ def test_a_patch_without_a_guard_is_not_printed(guard: str) -> None:
     document = node()
     del document["metadata"][guard]
     with pytest.raises(NodeError, match="the Node has no uid or no resourceVersion"):
-        print_patch(plan_for(node_state(document), PUBLISHED))
+        print_patch(plan_for(node_state(document), READINGS))

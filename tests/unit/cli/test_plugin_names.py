@@ -40,7 +40,9 @@ def test_the_domain_of_a_device_plugin_in_a_name(name: str, domain: str | None) 
 def test_every_domain_can_be_configured_and_has_a_source(domain: str) -> None:
     assert name_problem(f"{domain}/x") == ""
     url = urlsplit(PLUGIN_DOMAINS[domain])
-    assert (url.scheme, bool(url.netloc), bool(url.path.strip("/"))) == ("https", True, True)
+    assert url.scheme == "https"
+    assert url.netloc
+    assert url.path.strip("/")
 
 
 def test_each_check_and_probe_explain_warn_of_a_name_of_a_device_plugin(

@@ -59,7 +59,7 @@ def test_the_path_of_the_configuration_is_escaped_in_the_setting() -> None:
 
 
 @pytest.mark.parametrize(
-    ("program", "expected"),
+    ("systemctl", "expected"),  # a script in place of systemctl (None: there is none), and the error
     [
         (None, "could not run systemctl: No such file or directory; --as-service needs systemd"),
         ("echo none >&2; exit 1", "could not read the unit capacityd.service: none"),
@@ -69,13 +69,13 @@ def test_without_the_service_probe_as_service_is_an_error(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    program: str | None,
+    systemctl: str | None,
     expected: str,
 ) -> None:
-    if program is not None:
-        (tmp_path / "systemctl").write_text(f"#!/bin/sh\n{program}\n")
+    if systemctl is not None:
+        (tmp_path / "systemctl").write_text(f"#!/bin/sh\n{systemctl}\n")
         (tmp_path / "systemctl").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/bin" if program else str(tmp_path))
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin" if systemctl else str(tmp_path))
     monkeypatch.setattr("os.geteuid", lambda: 0)
     assert run(["probe", "--as-service"]) == 1
     assert capsys.readouterr().err == f"capacityd: {expected}\n"

@@ -16,7 +16,7 @@ from tests.cluster.credentials import Authority, kubeconfig
 from tests.support.reachable import make_reachable
 from tests.unit.node.test_credentials import config, written
 
-OTHER = 12345
+OTHER = 12345  # the uid of another user
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other users")
 
 
@@ -101,7 +101,8 @@ def test_config_check_warns_of_a_path_that_the_sandbox_hides(
     monkeypatch.setattr(service_view, "service_sandbox", lambda: Sandbox(hidden=("/root",)))
     warnings = check.warnings(configuration)
     assert len(warnings) == (1 if hidden else 0)
-    assert f"the sandbox of capacityd.service hides {hidden}" in "".join(warnings) or not hidden
+    for warning in warnings:
+        assert f"the sandbox of capacityd.service hides {hidden}" in warning
 
 
 @pytest.mark.parametrize(
@@ -130,10 +131,10 @@ def test_config_check_warns_of_a_pattern_that_no_shell_expands(check: Check, arg
 def test_config_check_does_not_wait_for_a_path_that_hangs(monkeypatch: pytest.MonkeyPatch, check: Check) -> None:
     """The path may be on a network file system whose server is away. The other paths are checked."""
 
-    def hides(_: Sandbox, looked_at: str) -> bool:
-        if looked_at == "/srv/hanging":
+    def hides(_: Sandbox, path: str) -> bool:
+        if path == "/srv/hanging":
             time.sleep(3600)
-        return looked_at == "/srv/hidden"
+        return path == "/srv/hidden"
 
     monkeypatch.setattr(Sandbox, "hides", hides)
     monkeypatch.setattr(service_view, "load", lambda *_, **__: time.sleep(3600))
@@ -148,17 +149,16 @@ def test_config_check_does_not_wait_for_a_path_that_hangs(monkeypatch: pytest.Mo
     assert kubeconfig.startswith("/srv/kubeconfig: warning: a look at its path did not end within 0.2 s")
 
 
-def bound_token(claims: object) -> str:
-    """A JSON Web Token with these claims."""
-    return ".".join(
-        base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in ({}, claims, {})
-    )
+def web_token(claims: object) -> str:
+    """A JSON Web Token with these claims: HEADER.CLAIMS.SIGNATURE, each part in base64."""
+    parts = [base64.urlsafe_b64encode(json.dumps(part).encode()).decode() for part in ({}, claims, {})]
+    return ".".join(part.rstrip("=") for part in parts)
 
 
 CREDENTIALS: dict[str, tuple[dict[str, str], bool]] = {
     "a kubelet's certificate": ({"client-certificate": "client.pem", "client-key": "client.pem"}, True),
-    "a token that is bound to the Node": ({"token": bound_token({"kubernetes.io": {"node": {"name": "n1"}}})}, True),
-    "a token of a ServiceAccount": ({"token": bound_token({"kubernetes.io": {"namespace": "default"}})}, False),
+    "a token that is bound to the Node": ({"token": web_token({"kubernetes.io": {"node": {"name": "n1"}}})}, True),
+    "a token of a ServiceAccount": ({"token": web_token({"kubernetes.io": {"namespace": "default"}})}, False),
     "another token": ({"token": "abc.def"}, False),
     "a token that acts as a kubelet": ({"token": "secret", "as": "system:node:n1"}, True),
     "a token that acts as a person": ({"token": "secret", "as": "jane"}, False),

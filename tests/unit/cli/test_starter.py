@@ -19,9 +19,10 @@ from tests.support.machines import disk, machine, nic, pci_function, pci_nic, ro
 from tests.support.tour import recording
 from tests.unit.cli.test_inventory import machines
 
-# A resource with the count in the comment above it, and a comment that suggests a measure.
 RESOURCE = re.compile(r'^# .* \((\d+)\): .*\n\[resources\."(.+?)"\]$', re.M)
+"""Such as `# FTDI FT232R USB UART (1): 1-1`, and below it `[resources."example.com/usb-ft232r-usb-uart"]`."""
 MEASURE = re.compile(r'^# (measure = ".*?")  # instead of a count; then expect = (\d+)(?:\n# (unit = ".*"))?$', re.M)
+"""Such as `# measure = "size"  # instead of a count; then expect = 1`, and below it `# unit = "GiB"`."""
 
 
 def detectors() -> list[DeviceDetector]:
@@ -49,9 +50,11 @@ def quantities(text: str, host: Host) -> dict[str, int]:
 def test_the_numbers_in_comments_and_in_expect_are_right(host: RecordedHost) -> None:
     text = starter(host)
     assert quantities(text, host) == {name: int(count) for count, name in RESOURCE.findall(text)}
-    # Follow the advice of each comment about a measure.
+    # Follow the advice of each comment about a measure, unless its resource is commented out.
     for block in text.split("\n\n"):
-        for measure, total, unit in MEASURE.findall(block) if '\n[resources."' in block else ():
+        for measure, total, unit in MEASURE.findall(block):
+            if '\n[resources."' not in block:
+                continue
             measured = re.sub("^expect = [0-9]+", f"{measure}\n{unit}\nexpect = {total}", block, flags=re.M)
             assert [*quantities(measured, host).values()] == [int(total)], measured
 
@@ -63,21 +66,17 @@ def test_devices_that_are_not_suggested_are_named() -> None:
 
 
 def test_the_systems_disk_is_excluded_from_its_kind() -> None:
-    host = RecordedHost(
-        {
-            **recording(),
-            "files": {**recording()["files"], **machine(disk("sdb", "/sys/devices/x/1:0:0:0"))._recording["files"]},
-        }
-    )
+    other_disk = machine(disk("sdb", "/sys/devices/x/1:0:0:0"))._recording["files"]
+    host = RecordedHost({**recording(), "files": {**recording()["files"], **other_disk}})
     assert "system = false" in starter(host)
     quantities(starter(host), host)
 
 
 def test_a_measure_with_less_than_one_unit_is_not_suggested() -> None:
-    for size, lines in ((2**30 - 512, []), (2**30, [1])):
+    for size, totals in ((2**30 - 512, []), (2**30, [1])):
         text = starter(machine(disk("sdb", "/sys/devices/x/1:0:0:0", size=size)))
         assert "disk = {" in text
-        assert [int(total) for measure, total, _ in MEASURE.findall(text) if "size" in measure] == lines
+        assert [int(total) for measure, total, _ in MEASURE.findall(text) if "size" in measure] == totals
 
 
 def test_a_resource_of_unknown_quantity_is_commented_out() -> None:

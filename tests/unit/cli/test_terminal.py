@@ -32,9 +32,10 @@ def test_the_output_equals_the_golden_files() -> None:
 def test_a_terminal_gets_the_same_text_with_coloured_signs(name: str) -> None:
     _, plain = shown(*CASES[name])
     _, coloured = shown(*CASES[name], terminal=True)
-    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
-    signs = re.findall(r"^ *\x1b\[3\dm(.)\x1b\[0m ", coloured, re.MULTILINE)
-    assert len(signs) == coloured.count("\x1b[0m") > 0
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain  # without "\x1b[31m", for example
+    signs = re.findall(r"^ *\x1b\[3\dm(.)\x1b\[0m ", coloured, re.MULTILINE)  # such as "+", between two codes
+    assert signs
+    assert len(signs) == coloured.count("\x1b[0m")
     assert {*signs} <= set("+~-!")
     assert shown(*CASES[name], terminal=True, NO_COLOR="1")[1] == plain
     assert shown(*CASES[name], terminal=True, TERM="dumb")[1] == plain
@@ -77,6 +78,7 @@ def test_json_is_printable_and_unchanged_in_meaning(capsys: pytest.CaptureFixtur
     assert json.loads(output) == value
 
 
+# Rows with the same number of cells.
 @given(st.integers(1, 4).flatmap(lambda n: st.lists(st.lists(st.text(max_size=40), min_size=n, max_size=n))))
 def test_any_text_is_printed_completely(rows: list[list[str]]) -> None:
     """Only white space may differ."""

@@ -15,14 +15,8 @@ NOW = 1_800_000_000.0
 MAX_AGE = 7_800.0  # seconds until a heartbeat is overdue
 
 
-def condition(status: str, reason: str, message: str, heartbeat: float | None) -> Condition:
-    return Condition(status, reason, message, heartbeat)
-
-
 DONGLE, SEATS = "example.com/dongle", "example.com/seats"
-WELL = condition("True", "Published", "all configured resources are published", NOW - 60)
-
-
+WELL = Condition("True", "Published", "all configured resources are published", NOW - 60)
 TWO = {DONGLE: 4, SEATS: 2}
 
 
@@ -38,15 +32,14 @@ def bare(name: str = "odd", label: str | None = "m5") -> NodeSummary:
     return NodeSummary(name, label)
 
 
-def assessed(*nodes: NodeSummary, **more: tuple[str, ...]) -> FleetReport:
-    """The report on these Nodes. more: the DeviceClasses that contain the dongle."""
-    classes = {DONGLE: more["classes"]} if "classes" in more else {}
-    return assess(Fleet(nodes, classes), NOW, MAX_AGE)
+def assessed(*nodes: NodeSummary, classes: tuple[str, ...] = ()) -> FleetReport:
+    """The report on these Nodes. classes: the DeviceClasses that define the dongle, too."""
+    return assess(Fleet(nodes, {DONGLE: classes} if classes else {}), NOW, MAX_AGE)
 
 
-def group(number: int, quantity: int | None = 4, **changes: object) -> list[NodeSummary]:
-    """This many Nodes that are alike."""
-    return [node(f"n{n}", quantity, **changes) for n in range(number)]
+def group(count: int, quantity: int | None = 4, **changes: object) -> list[NodeSummary]:
+    """This many Nodes that are alike: n0, n1, and so on."""
+    return [node(f"n{number}", quantity, **changes) for number in range(count)]
 
 
 def reported(report: FleetReport) -> list[tuple[str | None, str, str]]:
@@ -56,10 +49,11 @@ def reported(report: FleetReport) -> list[tuple[str | None, str, str]]:
 
 def test_a_healthy_fleet_has_no_finding() -> None:
     report = assessed(*group(3), *group(2, quantity=None, label_value="login"), node("big", 9, label_value="m6"))
-    assert report == FleetReport(6, (ResourceSummary(DONGLE, 4, 21, 21, 4),), (), as_of=NOW)
+    dongles = ResourceSummary(DONGLE, nodes=4, capacity=21, allocatable=21, usual=4)
+    assert report == FleetReport(nodes=6, resources=(dongles,), findings=(), as_of=NOW)
 
 
-REFUSED = condition("False", "Refused", "refused: example.com/x", NOW)
+REFUSED = Condition("False", "Refused", "refused: example.com/x", NOW)
 OLD = replace(WELL, heartbeat=NOW - 3 * 3600)
 
 
@@ -67,7 +61,7 @@ OLD = replace(WELL, heartbeat=NOW - 3 * 3600)
     ("odd", "reason", "message"),
     [
         (node(condition=REFUSED), "Refused", "refused: example.com/x"),
-        (node(condition=condition("Unknown", "", "", NOW)), "Unknown", "status Unknown"),
+        (node(condition=Condition("Unknown", "", "", NOW)), "Unknown", "status Unknown"),
         (node(condition=OLD), "HeartbeatOverdue", "no heartbeat for 3 h"),
         (node(condition=replace(WELL, heartbeat=None)), "HeartbeatOverdue", "the condition has no heartbeat"),
         (node(condition=replace(WELL, heartbeat=NOW + 3 * 3600)), "HeartbeatAhead", "is 3 h in the future: "),
@@ -112,13 +106,14 @@ def test_a_node_that_is_not_ready_and_silent_is_one_finding() -> None:
     (finding,) = assessed(*group(5), silent).findings
     message = "the Node is not ready, and capacityd has no heartbeat for 3 h"
     shared = message.replace("3 h", "more than 2 h")
-    assert finding == Finding("NotReady", message, shared, NOW - 4 * 3600, "odd", ready=False, cordoned=True)
+    since = NOW - 4 * 3600
+    assert finding == Finding("NotReady", message, shared, since=since, node="odd", ready=False, cordoned=True)
 
 
 def test_the_worst_finding_comes_first() -> None:
     odd = [
         node("a", quantity=3),
-        node("b", condition=condition("False", "Mystery", "of a newer version", NOW)),
+        node("b", condition=Condition("False", "Mystery", "of a newer version", NOW)),
         node("c", capacity={DONGLE: 1}, configuration="0", condition=replace(REFUSED, heartbeat=OLD.heartbeat)),
         node("d", capacity={DONGLE: 0}),
     ]
@@ -145,8 +140,9 @@ def test_requested_and_free_quantities_are_added_up() -> None:
     fleet = with_requests(node("a"), node("b"), node("c", 2, allocatable={}), bare("d"), a=3, b=0, d=5, waiting=2)
     report = assess(fleet, NOW, MAX_AGE, by_node=True)
     (dongles,) = report.resources
-    assert dongles == ResourceSummary(DONGLE, 3, 10, 8, 4, requested=3, free=5, waiting=2)
-    assert report.by_node == (
+    total = ResourceSummary(DONGLE, nodes=3, capacity=10, allocatable=8, usual=4, requested=3, free=5, waiting=2)
+    assert dongles == total
+    assert report.by_node == (  # name, ready, cordoned, resources
         NodeReport("a", None, False, (NodeResource(DONGLE, capacity=4, allocatable=4, requested=3, free=1),)),
         NodeReport("b", None, False, (NodeResource(DONGLE, capacity=4, allocatable=4, requested=0, free=4),)),
         NodeReport("c", None, False, (NodeResource(DONGLE, capacity=2, allocatable=0, requested=0, free=0),)),
@@ -164,26 +160,27 @@ def test_requests_that_exceed_the_capacity_are_a_finding() -> None:
     (dongles,) = report.resources
     assert dongles.free == 4 * 4, "the Nodes with too many requests have no free dongles, and reduce no other Node's"
     served = replace(fleet, device_classes={DONGLE: ("dongles",)})
-    assert not [entry for entry in reported(assess(served, NOW, MAX_AGE)) if entry[1] == "Overcommitted"]
+    assert "Overcommitted" not in [reason for _, reason, _ in reported(assess(served, NOW, MAX_AGE))]
 
 
 def test_named_nodes_are_compared_with_all_others() -> None:
     fleet = Fleet((*group(5), node("odd", 3), node("well")))
     report = assess(fleet, NOW, MAX_AGE, ["odd"])
-    assert (report.nodes, report.resources) == (1, (ResourceSummary(DONGLE, 1, 3, 3, 3),))
+    assert report.nodes == 1
+    assert report.resources == (ResourceSummary(DONGLE, nodes=1, capacity=3, allocatable=3, usual=3),)
     assert [name for name, _, _ in reported(report)] == ["odd"]
     assert assess(fleet, NOW, MAX_AGE, ["well"]).findings == ()
 
 
-def test_every_reason_has_its_place() -> None:
+def test_every_reason_has_a_rank() -> None:
     unknown = rank("a reason of a newer version")
     assert all(rank(reason.value) != unknown for reason in (*Reason, *ConditionReason))
 
 
-@pytest.mark.parametrize(("others", "flagged"), [(3, False), (4, True)])
-def test_four_fifths_of_a_group_make_the_others_outliers(others: int, flagged: bool) -> None:
+@pytest.mark.parametrize(("others", "is_reported"), [(3, False), (4, True)])
+def test_four_fifths_of_a_group_make_the_others_outliers(others: int, is_reported: bool) -> None:
     for odd in (node(quantity=3), node(configuration="0000")):
-        assert bool(assessed(*group(others), odd).findings) is flagged
+        assert bool(assessed(*group(others), odd).findings) is is_reported
 
 
 def test_a_node_without_capacityd_is_not_compared_with_others() -> None:

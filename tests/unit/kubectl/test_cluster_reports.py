@@ -25,15 +25,18 @@ from kubectl_capacityd.fleet.metrics import metrics_text
 from tests.cluster.credentials import Authority
 from tests.support.tls import certificate
 from tests.unit.kubectl.test_fleet_file import node, saved
-from tests.unit.kubectl.test_node_list import LABEL
+from tests.unit.kubectl.test_node_list import DONGLE, LABEL
 from tests.unit.node.test_credentials import config, credential, with_plugin, written
 from tests.unit.worker.test_metrics import CONFIG, STATUS
+
+DONGLES = ResourceSummary(DONGLE, nodes=1, capacity=4, allocatable=4, usual=4, requested=3, free=1, waiting=0)
+REPORT = FleetReport(nodes=1, resources=(DONGLES,), findings=())
 
 
 def test_the_kubelets_renewed_certificate_is_named_if_it_exists(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The kubelet itself uses the renewed one, even if its kubeconfig contains the expired first one."""
+    """The kubelet itself uses its renewed certificate, even if its kubeconfig contains the expired first one."""
     pem = tmp_path / "kubelet-client-current.pem"
     monkeypatch.setattr(kubelet_kubeconfig, "_RENEWED_CERTIFICATE", str(pem))
     for exists in (False, True):
@@ -52,8 +55,7 @@ def test_a_list_that_powershell_has_saved_is_read(tmp_path: Path, encoding: str)
 
 def test_metrics_of_two_fleets_do_not_collide() -> None:
     """node_exporter rejects a series that is in another file too, and a metric with two help texts."""
-    report = FleetReport(1, (ResourceSummary("example.com/dongle", 1, 4, 4, 4, requested=3, free=1, waiting=0),), ())
-    files = [metrics_text(report, context).decode().splitlines() for context in ("prod", "test")]
+    files = [metrics_text(REPORT, context).decode().splitlines() for context in ("prod", "test")]
     series = [line.rpartition(" ")[0] for file in files for line in file if not line.startswith("#")]
     assert len(series) == len({*series})
     comments = [{line for line in file if line.startswith("#")} for file in files]
@@ -62,9 +64,8 @@ def test_metrics_of_two_fleets_do_not_collide() -> None:
 
 @pytest.mark.parametrize("context", ['a"b', "a\\b", "arn:aws:eks:eu-west-1:1:cluster/a b", "größe"])
 def test_node_exporter_can_parse_the_metrics(context: str) -> None:
-    """The file uses only types of Prometheus' text format, and no timestamps, because old ones would be rejected."""
-    report = FleetReport(1, (ResourceSummary("example.com/dongle", 1, 4, 4, 4, requested=3, free=1, waiting=0),), ())
-    texts = [metrics_text(report, context).decode(), metrics.metrics_text(CONFIG, STATUS).decode()]
+    """The file uses only types of Prometheus' text format, and no timestamps: old timestamps would be rejected."""
+    texts = [metrics_text(REPORT, context).decode(), metrics.metrics_text(CONFIG, STATUS).decode()]
     families = [family for text in texts for family in text_string_to_metric_families(text)]
     samples = [sample for family in families for sample in family.samples]
     assert {sample.labels.get("context") for sample in samples} == {context, None}
@@ -154,11 +155,9 @@ def test_every_form_of_an_address_is_the_one_in_a_certificate(tmp_path: Path, se
 def handshake(client: ssl.SSLContext, server: ssl.SSLContext, server_name: str) -> None:
     """Makes a TLS handshake with both ends in this process. Raises the client's error."""
     request, response = ssl.MemoryBIO(), ssl.MemoryBIO()
-    ends = (
-        client.wrap_bio(response, request, server_hostname=server_name),
-        server.wrap_bio(request, response, server_side=True),
-    )
-    for end in ends:
+    client_end = client.wrap_bio(response, request, server_hostname=server_name)
+    server_end = server.wrap_bio(request, response, server_side=True)
+    for end in (client_end, server_end):
         with suppress(ssl.SSLWantReadError):
             end.do_handshake()
-    ends[0].do_handshake()
+    client_end.do_handshake()

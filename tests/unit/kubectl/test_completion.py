@@ -9,7 +9,7 @@ import pytest
 from kubectl_capacityd.completion import complete, main
 from kubectl_capacityd.parser import COMMANDS
 
-FILES, NO_FILES = 0, 4
+FILES, NO_FILES = 0, 4  # numbers of cobra's protocol: the shell may offer files, too, or not
 
 
 def words(typed: str) -> list[str]:
@@ -58,4 +58,4 @@ def test_the_program_offers_all_commands(capsys: pytest.CaptureFixture[str], mon
     monkeypatch.setattr("sys.argv", ["kubectl_complete-capacityd"])
     assert main() == 0
     commands = [f"{name}\t{about}" for name, about in COMMANDS.items()]
-    assert capsys.readouterr().out.splitlines() == [*commands, ":4"]
+    assert capsys.readouterr().out.splitlines() == [*commands, f":{NO_FILES}"]

@@ -44,13 +44,13 @@ def test_fleet_names_the_file_or_counts(tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.mark.parametrize(
-    ("index", "path", "message"),
+    ("index", "path", "message"),  # the index of the object in LIST, the path of the field, and the error
     [
         (0, ("metadata", "labels"), 'Node "n1": labels is not an object'),
         (0, ("metadata", "labels", LABEL), f'Node "n1": {LABEL} is not text'),
         (0, ("status", "conditions"), 'Node "n1": conditions is not a list of objects'),
         (1, ("spec", "containers"), 'Pod "default/p1": containers is not a list of objects'),
-        (1, ("metadata",), None),
+        (1, ("metadata",), None),  # a pod's metadata are not needed
         (2, ("spec", "extendedResourceName"), 'DeviceClass "usb": extendedResourceName is not text'),
     ],
 )
@@ -60,5 +60,5 @@ def test_fleet_names_the_object_and_the_field(
     file = tmp_path / "nodes.json"
     file.write_text(json.dumps(replaced(LIST, ("items", index, *path), 7)))
     status, _, err = executed(run, "fleet", "--by", LABEL, "--node-file", str(file))
-    expected = "" if message is None else f"capacityd: {file}: {message}\n"
-    assert (status == 2, err) == (message is not None, expected)
+    assert (status == 2) is (message is not None)
+    assert err == (f"capacityd: {file}: {message}\n" if message else "")

@@ -23,7 +23,7 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("no_proxy", "server", "used"),
+    ("no_proxy", "server", "is_used"),  # whether the proxy is used
     [
         ("", "https://api.example.com:6443", True),
         ("", "https://localhost:6443", False),
@@ -47,11 +47,11 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_no_proxy_excludes_the_servers_that_it_lists(
-    monkeypatch: pytest.MonkeyPatch, no_proxy: str, server: str, used: bool
+    monkeypatch: pytest.MonkeyPatch, no_proxy: str, server: str, is_used: bool
 ) -> None:
     monkeypatch.setenv("HTTPS_PROXY", PROXY)
     monkeypatch.setenv("NO_PROXY", no_proxy)
-    assert proxy_from_environment(server) == (PROXY if used else None)
+    assert proxy_from_environment(server) == (PROXY if is_used else None)
 
 
 def test_the_variable_of_the_scheme_decides(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,9 +67,8 @@ def test_only_an_operators_commands_use_the_proxy_of_the_environment(
     path = written(tmp_path, config(user={"token": "t"}))
     assert load_operators(path).proxy == PROXY
     assert load(path).proxy is None
-    assert (
-        load_operators(written(tmp_path, config({"proxy-url": "http://own:1"}, {"token": "t"}))).proxy == "http://own:1"
-    )
+    path = written(tmp_path, config({"proxy-url": "http://own:1"}, {"token": "t"}))
+    assert load_operators(path).proxy == "http://own:1"
 
 
 @pytest.mark.parametrize("proxy", ["socks5://192.0.2.1:1080", "https://192.0.2.1:3128", "http://192.0.2.1:x"])

@@ -17,6 +17,7 @@ CLASS = {"kind": "DeviceClass", "metadata": {"name": "usb"}, "spec": {"extendedR
 
 
 def node(name: str, heartbeat: str | None = None) -> dict[str, Any]:
+    """A Node as kubectl saves it. heartbeat: of the condition Ready."""
     ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": heartbeat}
     return {**NODE, "kind": "Node", "metadata": {**NODE["metadata"], "name": name}, "status": {"conditions": [ready]}}
 

@@ -91,7 +91,7 @@ def fleet() -> list[dict[str, Any]]:
     ]
 
 
-def test_each_reason_and_the_page_that_shows_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fleet_prints_each_line_that_the_page_shows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "fleet.json"
     file.write_text(json.dumps({"kind": "List", "items": fleet()}))
     assert run(["fleet", "--node-file", str(file)]) == 4

@@ -48,7 +48,7 @@ NODE: dict[str, Any] = {
 
 
 def page(*items: object, token: str = "", kind: str = "NodeList") -> bytes:
-    """A response with a page of a list. token: with which the next page is requested ("": there is none)."""
+    """A response with a page of a list. token: to request the next page with; "": this is the last page."""
     metadata = {"resourceVersion": "1", **({"continue": token} if token else {})}
     return answer(200, {"kind": kind, "apiVersion": "v1", "metadata": metadata, "items": list(items)})
 
@@ -71,14 +71,11 @@ def named(*names: str) -> list[dict[str, Any]]:
 
 
 def query(request: Request) -> dict[str, str]:
+    """The parameters in the request's URL."""
     return {name: value for name, [value] in parse_qs(urlsplit(request.path).query).items()}
 
 
-def serving(
-    nodes: Script | None = None,
-    pods: Script | None = None,
-    classes: Script | None = None,
-) -> Script:
+def serving(nodes: Script | None = None, pods: Script | None = None, classes: Script | None = None) -> Script:
     """A script with a response to each kind of list. Default: one Node; the other lists are denied or missing."""
     scripts = {
         "/api/v1/nodes": nodes or (lambda _: page(NODE)),
@@ -107,12 +104,12 @@ def test_a_node_is_summarized_with_its_condition_and_annotation(tmp_path: Path) 
     assert fleet.nodes == (
         NodeSummary(
             "n1",
-            "a",
-            {DONGLE: 2000, "other.example/card": 1},
-            {DONGLE: 1999},
-            {DONGLE: 2000},
-            "4f1c",
-            condition,
+            label_value="a",
+            capacity={DONGLE: 2000, "other.example/card": 1},
+            allocatable={DONGLE: 1999},
+            published={DONGLE: 2000},
+            configuration="4f1c",
+            condition=condition,
             condition_since=1_799_996_400.0,
             ready=True,
             ready_since=1_799_992_800.0,
@@ -124,7 +121,7 @@ def test_a_node_is_summarized_with_its_condition_and_annotation(tmp_path: Path) 
 def test_pages_follow_each_other(tmp_path: Path) -> None:
     pages = {
         "": page(*named("a", "b"), token="2"),
-        "2": page(*named("c"), token="3 &"),
+        "2": page(*named("c"), token="3 &"),  # must be escaped in a URL
         "3 &": page(*named("d")),
     }
     pods = {"": pod_page(pod("n1"), token="2"), "2": pod_page(pod("n1"), pod("n2"))}
@@ -135,9 +132,9 @@ def test_pages_follow_each_other(tmp_path: Path) -> None:
     fleet, received = read(tmp_path, script)
     assert names_of(fleet) == ["a", "b", "c", "d"]
     assert fleet.requests == PodRequests({"n1": {DONGLE: 4}, "n2": {DONGLE: 2}}, {})
-    asked = [query(request) for request in received if request.path.startswith("/api/v1/nodes")]
-    assert {query["labelSelector"] for query in asked} == {"pool in (a,b)"}
-    assert {query["limit"] for query in asked} == {"250"}
+    queries = [query(request) for request in received if request.path.startswith("/api/v1/nodes")]
+    assert {parameters["labelSelector"] for parameters in queries} == {"pool in (a,b)"}
+    assert {parameters["limit"] for parameters in queries} == {"250"}
     assert {request.method for request in received} == {"GET"}
     assert {request.headers["authorization"] for request in received} == {"Bearer secret-token"}
 
@@ -150,7 +147,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return pauses
 
 
-def test_the_api_server_may_ask_to_wait(tmp_path: Path, pauses: list[float]) -> None:
+def test_a_request_is_repeated_after_the_pause_in_retry_after(tmp_path: Path, pauses: list[float]) -> None:
     busy = [failure(429, headers="Retry-After: 1\r\n"), failure(503, headers="Retry-After: 600\r\n")]
     fleet, _ = read(tmp_path, serving(lambda _: busy.pop(0) if busy else page(NODE)))
     assert names_of(fleet) == ["n1"]
@@ -165,7 +162,7 @@ FORBIDDEN = 'nodes is forbidden: User "jane" cannot list resource "nodes"'
 
 
 @pytest.mark.parametrize(
-    ("sent", "error", "message"),
+    ("response", "error", "message"),
     [
         (failure(403, FORBIDDEN), NodeForbidden, 'User "jane" cannot list .* the verb "list" on "nodes"'),
         (answer(200, {"kind": "Node"}), NodeUnreachable, "is not a NodeList"),
@@ -177,9 +174,11 @@ FORBIDDEN = 'nodes is forbidden: User "jane" cannot list resource "nodes"'
     ],
 )
 @pytest.mark.usefixtures("pauses")
-def test_an_error_has_its_remedy(tmp_path: Path, sent: bytes | None, error: type[NodeError], message: str) -> None:
+def test_an_unusable_response_names_the_cause(
+    tmp_path: Path, response: bytes | None, error: type[NodeError], message: str
+) -> None:
     with pytest.raises(error, match=message):
-        read(tmp_path, serving(lambda _: sent))
+        read(tmp_path, serving(lambda _: response))
 
 
 @pytest.mark.parametrize("items", [{}, {"items": None}])
@@ -207,8 +206,8 @@ def test_device_classes_are_listed_by_their_extended_resource(tmp_path: Path) ->
         {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}},
         {"metadata": {"name": "plain"}, "spec": {}},
     ]
-    sent = answer(200, {"kind": "DeviceClassList", "items": classes})
-    fleet, _ = read(tmp_path, serving(classes=lambda _: sent))
+    response = answer(200, {"kind": "DeviceClassList", "items": classes})
+    fleet, _ = read(tmp_path, serving(classes=lambda _: response))
     assert fleet.device_classes == {DONGLE: ("usb", "usb2"), "example.com/gpu": ("gpu",)}
 
 
@@ -230,9 +229,9 @@ def test_requests_of_running_and_waiting_pods_are_added_up(tmp_path: Path) -> No
     pods = [pod("n1"), pod("n1", "Succeeded"), pod("n1"), pod("n2"), pod(), pod(schedulingGates=[{"name": "x"}])]
     fleet, received = read(tmp_path, serving(pods=lambda _: pod_page(*pods)))
     assert fleet.requests == PodRequests({"n1": {DONGLE: 4}, "n2": {DONGLE: 2}}, {DONGLE: 1})
-    asked = [query(request) for request in received if request.path.startswith("/api/v1/pods")]
-    assert {query["limit"] for query in asked} == {"500"}
-    assert {query["fieldSelector"] for query in asked} == {"status.phase!=Succeeded,status.phase!=Failed"}
+    queries = [query(request) for request in received if request.path.startswith("/api/v1/pods")]
+    assert {parameters["limit"] for parameters in queries} == {"500"}
+    assert {parameters["fieldSelector"] for parameters in queries} == {"status.phase!=Succeeded,status.phase!=Failed"}
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def with_token(folder: Path, token: str, name: str) -> str:
+    """Writes a kubeconfig with this token. Returns its path."""
     return written(folder, config(user={"token": token}), name)
 
 
@@ -40,16 +41,15 @@ def test_the_option_goes_before_the_variable_and_the_variable_before_home(
     monkeypatch.setenv("KUBECONFIG", with_token(tmp_path, "variable", "variable"))
     assert load_operators(None).token == "variable"
     assert load_operators(with_token(tmp_path, "option", "option")).token == "option"
-    monkeypatch.setenv("KUBECONFIG", f"{os.pathsep}")
+    monkeypatch.setenv("KUBECONFIG", os.pathsep)  # a list without a file
     assert load_operators(None).token == "home"
 
 
 def test_in_a_list_of_files_the_first_with_a_context_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = written(tmp_path, config(user={"token": "1"}) | {"current-context": "elsewhere"}, "first")
     second = written(tmp_path, config(user={"token": "2"}), "second")
-    other = config(user={"token": "3"}) | {"current-context": "", "contexts": config()["contexts"]}
-    other["contexts"] = [{"name": "elsewhere", "context": {"cluster": "k", "user": "u"}}]
-    third = written(tmp_path, other, "third")
+    elsewhere = [{"name": "elsewhere", "context": {"cluster": "k", "user": "u"}}]
+    third = written(tmp_path, config(user={"token": "3"}) | {"current-context": "", "contexts": elsewhere}, "third")
     missing = str(tmp_path / "missing")
     for files, token in (
         ((second, first), "2"),
@@ -99,21 +99,20 @@ def test_the_context_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     both = written(tmp_path, config() | {"contexts": contexts, "users": users, "current-context": "test"}, "both")
     other = with_token(tmp_path, "other", "other")  # its context is "c"
     monkeypatch.setenv("KUBECONFIG", os.pathsep.join((both, other)))
-    for given, context, token in (
+    for option, context, token in (  # --kubeconfig, --context, and the token that is used
         (None, None, "of test"),
         (None, "prod", "of prod"),
         (None, "c", "other"),
         (None, "", "of test"),
         (both, "prod", "of prod"),
     ):
-        assert load_operators(given, context).token == token, (given, context)
+        assert load_operators(option, context).token == token, (option, context)
     assert context_names(None) == ["c", "other", "prod", "test"]
     assert context_names(other) == ["c", "other"]
     with pytest.raises(UsageError) as raised:
         load_operators(None, "prd")
-    assert (
-        str(raised.value) == f'no context "prd" (--context) in {both} and {other}; must be one of c, other, prod, test'
-    )
+    choices = "c, other, prod, test"
+    assert str(raised.value) == f'no context "prd" (--context) in {both} and {other}; must be one of {choices}'
     with pytest.raises(UsageError, match=r'no context "c" .* there is none'):
         load_operators(written(tmp_path, "", "empty"), "c")
 

@@ -44,21 +44,21 @@ def test_only_extended_resources_count() -> None:
 
 
 AMOUNTS = st.integers(0, 5)
-INITIAL = st.lists(st.tuples(AMOUNTS, st.booleans()), max_size=5)
+INIT_CONTAINERS = st.lists(st.tuples(AMOUNTS, st.booleans()), max_size=5)  # requested dongles; whether it is a sidecar
 
 
-@given(st.lists(AMOUNTS, max_size=4), INITIAL)
-def test_no_moment_of_a_pod_needs_more_and_one_needs_all(running: list[int], initial: list[tuple[int, bool]]) -> None:
+@given(st.lists(AMOUNTS, max_size=4), INIT_CONTAINERS)
+def test_no_moment_of_a_pod_needs_more_and_one_needs_all(containers: list[int], init: list[tuple[int, bool]]) -> None:
     """The moments: each init container with the sidecars before it, and then all containers with all sidecars."""
     spec = {
-        "containers": [container(n) for n in running],
-        "initContainers": [container(n, sidecar) for n, sidecar in initial],
+        "containers": [container(n) for n in containers],
+        "initContainers": [container(n, sidecar) for n, sidecar in init],
     }
     moments, sidecars = [], 0
-    for number, sidecar in initial:
+    for number, sidecar in init:
         moments.append(sidecars + number)
         sidecars += number if sidecar else 0
-    moments.append(sidecars + sum(running))
+    moments.append(sidecars + sum(containers))
     assert pod_requests(spec).get(DONGLE, 0) == max(moments)
 
 

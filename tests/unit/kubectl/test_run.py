@@ -57,7 +57,7 @@ def test_a_usage_error_is_explained_and_exits_with_status_2(
     assert message in capsys.readouterr().err
 
 
-NOT_OF_AN_OPERATOR = ("capacityd.service", "capacityd.watcher", "systemd")
+SERVICE_MODULES = ("capacityd.service", "capacityd.watcher", "systemd")
 
 
 @pytest.mark.parametrize(("command", "hidden"), [("fleet", ("capacityd.host", "psutil", "pyudev")), ("template", ())])
@@ -65,7 +65,7 @@ def test_a_command_imports_nothing_of_the_service(command: str, hidden: tuple[st
     """So the commands run on machines without systemd. `fleet` also imports nothing that reads hardware."""
     script = f"""
 import sys
-for name in {(*NOT_OF_AN_OPERATOR, *hidden)!r}:
+for name in {(*SERVICE_MODULES, *hidden)!r}:
     sys.modules[name] = None
 from kubectl_capacityd.commands import {command}
 from kubectl_capacityd import __main__, completion

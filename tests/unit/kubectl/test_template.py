@@ -17,7 +17,7 @@ from tests.support.machines import bare, errors, merge, usb_device, usb_path
 from tests.support.terminals import executed
 
 DONGLE, SEATS = "example.com/dongle", "example.com/seats"
-TWO = f"""
+CONFIG = f"""
 [resources."{DONGLE}"]
 usb = {{ vendor = "0403" }}
 [resources."{SEATS}"]
@@ -32,9 +32,9 @@ GKE = "clusterautoscaler-nodetemplate-resources."
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
-    """A folder with a recording of two dongles and a configuration."""
+    """A folder with a recording of a machine with two dongles, and a configuration."""
     (tmp_path / "m.json").write_text(json.dumps(merge(bare(), usb_device("1-1"), usb_device("1-2"))))
-    (tmp_path / "c.toml").write_text(TWO)
+    (tmp_path / "c.toml").write_text(CONFIG)
     return tmp_path
 
 
@@ -80,7 +80,7 @@ def test_each_notation_has_its_document(files: Path, arguments: list[str], docum
     assert re.match(rf"# {arguments[0]}: .*\n# .* the configuration [0-9a-f]{{12}}\n", out)
 
 
-# The longest possible domain of a name.
+# The longest domain that the name of a resource can have.
 LONG = f"{'a' * 63}.{'b' * 63}.{'c' * 63}.{'d' * 52}"
 
 

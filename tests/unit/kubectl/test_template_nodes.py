@@ -24,10 +24,10 @@ def give_nodes(monkeypatch: pytest.MonkeyPatch) -> GiveNodes:
     """A function that makes read_fleet() give these Nodes, and returns the mock of read_fleet()."""
 
     def give_nodes(*nodes: NodeSummary) -> MagicMock:
-        double = MagicMock(return_value=Fleet(nodes))
-        monkeypatch.setattr(source, "read_fleet", double)
+        read_fleet = MagicMock(return_value=Fleet(nodes))
+        monkeypatch.setattr(source, "read_fleet", read_fleet)
         monkeypatch.setattr(source, "load_operators", lambda kubeconfig, context: (kubeconfig, context))
-        return double
+        return read_fleet
 
     return give_nodes
 
@@ -38,12 +38,13 @@ def template(*arguments: str) -> tuple[int, str, list[str]]:
     return status, out, err.splitlines()
 
 
-def several(name: str, label: str = "m5", **numbers: int) -> NodeSummary:
-    return node(name, label_value=label, published={f"example.com/{key}": number for key, number in numbers.items()})
+def publishing(name: str, **numbers: int) -> NodeSummary:
+    """A Node that publishes these numbers, such as dongle=4."""
+    return node(name, published={f"example.com/{key}": number for key, number in numbers.items()})
 
 
 def test_nodes_that_are_alike_have_one_document(give_nodes: GiveNodes) -> None:
-    double = give_nodes(several("n1", dongle=4, seats=25_000), several("n2", dongle=4, seats=25_000))
+    read_fleet = give_nodes(publishing("n1", dongle=4, seats=25_000), publishing("n2", dongle=4, seats=25_000))
     assert template("aws", "--context", "prod", "-l", "pool=a") == (
         0,
         "# aws: tags of the Auto Scaling group or EKS node group\n"
@@ -51,7 +52,7 @@ def test_nodes_that_are_alike_have_one_document(give_nodes: GiveNodes) -> None:
         f'{AWS}{DONGLE}: "4"\n{AWS}{SEATS}: "25000"\n',
         [],
     )
-    double.assert_called_once_with((None, "prod"), source.INSTANCE_TYPE, "pool=a", only_nodes=True)
+    read_fleet.assert_called_once_with((None, "prod"), source.INSTANCE_TYPE, "pool=a", only_nodes=True)
 
 
 ZEROED = node("n3", 5, capacity={DONGLE: 0})
@@ -67,7 +68,7 @@ ZEROED = node("n3", 5, capacity={DONGLE: 0})
             [f"{DONGLE} is 3 on n2, n4, but 4 on n1, 5 on n3"],
         ),
         (
-            [several("n1", dongle=3, seats=1), several("n2", dongle=3), NodeSummary("bare", ready=True)],
+            [publishing("n1", dongle=3, seats=1), publishing("n2", dongle=3), NodeSummary("bare", ready=True)],
             4,
             ["1 Node without capacityd: bare", f"{SEATS} is left out: 1 of 2 Nodes do not publish it: n2"],
         ),
@@ -82,8 +83,8 @@ def test_what_all_nodes_have_is_printed_and_each_difference_is_a_warning(
     give_nodes: GiveNodes, nodes: list[NodeSummary], status: int, warnings: list[str]
 ) -> None:
     give_nodes(*nodes)
-    found, document, errors = template("aws")
-    assert (found, yaml.safe_load(document)) == (status, {AWS + DONGLE: "3"})
+    found_status, document, errors = template("aws")
+    assert (found_status, yaml.safe_load(document)) == (status, {AWS + DONGLE: "3"})
     assert errors == [f"capacityd: {warning}" for warning in warnings]
 
 
@@ -116,7 +117,7 @@ def test_given_instance_types_become_requirements(give_nodes: GiveNodes) -> None
 
 
 def test_one_resource_of_several_can_be_chosen(give_nodes: GiveNodes) -> None:
-    give_nodes(several("n1", dongle=4, seats=1), several("n2", dongle=4))
+    give_nodes(publishing("n1", dongle=4, seats=1), publishing("n2", dongle=4))
     status, out, warnings = template("cluster-api", "--resource", DONGLE)
     assert (status, warnings) == (0, [])
     assert yaml.safe_load(out)["capacity.cluster-autoscaler.kubernetes.io/gpu-type"] == DONGLE
@@ -135,13 +136,13 @@ def test_one_resource_of_several_can_be_chosen(give_nodes: GiveNodes) -> None:
         ("aws --instance-type b", [], 2, "aws does not use instance types: leave out --instance-type"),
         ("aws --machine m", [], 2, "--nodes reads the Nodes of a cluster: leave out --config, --machine"),
         ("aws --node-file n -l a", [], 2, "-l needs a cluster"),
-        ("azure", [several("n1", a_b=1)], 2, 'azure: example.com/a_b contains "_"'),
+        ("azure", [publishing("n1", a_b=1)], 2, 'azure: example.com/a_b contains "_"'),
     ],
 )
 def test_an_error_prints_no_document(
     give_nodes: GiveNodes, arguments: str, nodes: list[NodeSummary], status: int, message: str
 ) -> None:
     give_nodes(*nodes)
-    found, out, errors = template(*arguments.split())
-    assert (found, out) == (status, "")
+    found_status, out, errors = template(*arguments.split())
+    assert (found_status, out) == (status, "")
     assert message in errors[-1]

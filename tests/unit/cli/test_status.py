@@ -63,11 +63,7 @@ FOUR_TO_FIVE = replace(kept(NAME, stored=4, published=5, reason="the reading dif
             0,
             "disabled: it will not start at the next boot; to change that: `systemctl enable capacityd`\n\nRES",
         ),
-        (
-            ServiceFiles(),
-            0,
-            "(PID 812), healthy; Node n1\nlast pass 12 s ago (devices), Node read 2 h ago, written 2 ",
-        ),
+        (ServiceFiles(), 0, "(PID 812), healthy; Node n1\nlast pass 12 s ago (devices), Node read 2 h ago, written 2 "),
         (after_pass(observe=True, changes=(FOUR_TO_FIVE,)), 0, "4            would be 5: the reading differs\n"),
         (while_running(overdue_at_uptime=0.0), 4, "! the next reconcile pass is overdue; the service may be stuck\n"),
         (while_running(error="refused"), 4, "\n\n! refused\n  → next attempt in 55 min or after an event\n"),

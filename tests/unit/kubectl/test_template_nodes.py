@@ -62,11 +62,7 @@ ZEROED = node("n3", 5, capacity={DONGLE: 0})
 @pytest.mark.parametrize(
     ("nodes", "status", "warnings"),
     [
-        (
-            [node("n1", 4), node("n2", 3), ZEROED, node("n4", 3)],
-            0,
-            [f"{DONGLE} is 3 on n2, n4, but 4 on n1, 5 on n3"],
-        ),
+        ([node("n1", 4), node("n2", 3), ZEROED, node("n4", 3)], 0, [f"{DONGLE} is 3 on n2, n4, but 4 on n1, 5 on n3"]),
         (
             [publishing("n1", dongle=3, seats=1), publishing("n2", dongle=3), NodeSummary("bare", ready=True)],
             4,

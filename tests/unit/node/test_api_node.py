@@ -166,10 +166,7 @@ def test_a_broken_response_raises_node_unreachable_after_one_request(
     tmp_path: Path, request_: str, response: bytes | None, message: str
 ) -> None:
     responses: dict[str, Any] = {request_: response}
-    with (
-        opened(tmp_path, script(**responses)) as (server, api_node),
-        pytest.raises(NodeUnreachable) as raised,
-    ):
+    with opened(tmp_path, script(**responses)) as (server, api_node), pytest.raises(NodeUnreachable) as raised:
         make_all_requests(api_node)
     assert message in str(raised.value)
     assert str(raised.value).isprintable()

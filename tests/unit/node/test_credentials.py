@@ -85,9 +85,8 @@ def test_a_file_that_may_not_be_searched_or_read_has_advice(tmp_path: Path, monk
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     with monkeypatch.context() as patch:
         patch.setattr("os.stat", refuse)
-        with pytest.raises(
-            NodeUnauthorized, match=r"cannot look for /var/lib/kubelet/.*: permission denied\. Run this command as root"
-        ):
+        message = r"cannot look for /var/lib/kubelet/.*: permission denied\. Run this command as root"
+        with pytest.raises(NodeUnauthorized, match=message):
             load(None)
     monkeypatch.setattr("builtins.open", refuse)
     with pytest.raises(NodeUnauthorized, match=r"Permission denied\. Run this command as root"):

@@ -115,8 +115,7 @@ def test_the_credentials_name_the_node_or_else_the_configuration_or_the_host_nam
 
 
 @pytest.mark.parametrize(
-    ("user", "bound", "acts_as"),
-    [("system:node:n1", "", None), ("bob", "n1", None), ("bob", "", "system:node:n1")],
+    ("user", "bound", "acts_as"), [("system:node:n1", "", None), ("bob", "n1", None), ("bob", "", "system:node:n1")]
 )
 def test_a_configured_name_of_another_node_is_an_error(
     tmp_path: Path, user: str, bound: str, acts_as: str | None

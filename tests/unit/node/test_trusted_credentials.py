@@ -19,10 +19,7 @@ from tests.support.reachable import make_reachable
 from tests.unit.node.test_credentials import V1, config, credential, program, written
 
 OTHER = 12345  # the uid of another user
-pytestmark = [
-    pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other users"),
-    pytest.mark.other_user,
-]
+pytestmark = [pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other users"), pytest.mark.other_user]
 
 
 @pytest.fixture

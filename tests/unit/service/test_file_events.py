@@ -19,7 +19,7 @@ import pytest
 from capacityd.model.reasons import PassReason
 from capacityd.service.file_events import FileEvents
 
-REASONS = {PassReason.FILE}
+REASONS = {PassReason.FILE}  # with which each of the watched files starts a pass
 
 
 @pytest.fixture
@@ -44,8 +44,8 @@ def watch(*paths: Path) -> FileEvents:
     return opened[-1]
 
 
-def heard(source: FileEvents) -> set[PassReason]:
-    """The reasons of the events, each of which starts a pass. Then the watches are set anew, as before a pass."""
+def received(source: FileEvents) -> set[PassReason]:
+    """The reasons of the events since the last call. Then renews the watches, as the service does before a pass."""
     reasons = source.drain()
     source.prepare_pass()
     return reasons
@@ -55,8 +55,8 @@ def check_steps(source: FileEvents, acts: Iterable[Callable[[], object]]) -> Non
     """Fails unless each act starts one pass."""
     for number, act in enumerate(acts):
         act()
-        assert heard(source) == REASONS, number
-        assert heard(source) == set(), number
+        assert received(source) == REASONS, number
+        assert received(source) == set(), number
 
 
 def write(path: Path, text: str = "4") -> None:
@@ -76,14 +76,14 @@ def test_a_file_appears_changes_is_replaced_and_removed(seats: Path) -> None:
 
 
 def test_a_file_that_is_truncated_or_grows_starts_a_pass(seats: Path) -> None:
-    """In neither case is a file closed, so that inotify's event for closing does not suffice."""
+    """Neither of these changes closes a file, so inotify's event for closing is not enough."""
     write(seats, "40")
     source = watch(seats)
     check_steps(source, [partial(os.truncate, seats, 1), partial(replace, seats)])
     with seats.open("a") as file:
         file.write("0")
         file.flush()
-        assert heard(source) == REASONS
+        assert received(source) == REASONS
 
 
 def test_a_file_with_several_names_starts_the_passes_of_each_name(tmp_path: Path) -> None:
@@ -102,12 +102,12 @@ def test_a_file_with_several_names_starts_the_passes_of_each_name(tmp_path: Path
     )
     opened.append(source)
     os.truncate(tmp_path / "b", 0)
-    assert heard(source) == {PassReason.FILE, PassReason.DEVICES, PassReason.NODE}
+    assert received(source) == {PassReason.FILE, PassReason.DEVICES, PassReason.NODE}
     write(tmp_path / "other")
-    assert heard(source) == {PassReason.CONFIG}
+    assert received(source) == {PassReason.CONFIG}
 
 
-def test_other_files_in_its_folder_are_ignored(seats: Path) -> None:
+def test_other_files_in_the_folder_are_ignored(seats: Path) -> None:
     write(seats)
     other = seats.with_name("seats.old")
     source = watch(seats)
@@ -116,41 +116,41 @@ def test_other_files_in_its_folder_are_ignored(seats: Path) -> None:
     replace(other)
     other.unlink()
     (seats.parent / "more").mkdir()
-    assert heard(source) == set()
+    assert received(source) == set()
 
 
-def test_its_folder_appears_level_by_level(tmp_path: Path) -> None:
+def test_the_folder_appears_level_by_level(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "c" / "seats"
     source = watch(path)
     for folder in (tmp_path / "a", tmp_path / "a" / "b", tmp_path / "a" / "b" / "c"):
         folder.mkdir()
-        assert heard(source) == REASONS
+        assert received(source) == REASONS
         write(folder.with_name("other"))
-        assert heard(source) == set()
+        assert received(source) == set()
     all_levels_at_once = partial(path.parent.mkdir, parents=True)
     check_steps(source, [partial(write, path), partial(shutil.rmtree, tmp_path / "a"), all_levels_at_once])
     check_steps(source, [partial(write, path)] * 2)
 
 
 def test_a_change_while_the_watches_are_set_is_found_later(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    path, add = tmp_path / "a" / "seats", FileEvents._add_watch  # which sets one inotify watch
+    path, add_watch = tmp_path / "a" / "seats", FileEvents._add_watch
 
-    def add_and_make(self: FileEvents, watched: str, mask: int) -> int:
-        descriptor = add(self, watched, mask)
+    def add_watch_and_make_folder(self: FileEvents, watched: str, mask: int) -> int:
+        descriptor = add_watch(self, watched, mask)
         if descriptor < 0 and watched == str(path.parent):
             path.parent.mkdir()
         return descriptor
 
-    monkeypatch.setattr(FileEvents, "_add_watch", add_and_make)
+    monkeypatch.setattr(FileEvents, "_add_watch", add_watch_and_make_folder)
     source = watch(path)
     assert source.compare() == REASONS
     source.prepare_pass()
     assert source.compare() == set()
     write(path)
-    assert heard(source) == REASONS
+    assert received(source) == REASONS
 
 
-def test_its_folder_is_removed_or_moved_and_returns(tmp_path: Path, seats: Path) -> None:
+def test_the_folder_is_removed_or_moved_and_returns(tmp_path: Path, seats: Path) -> None:
     folder, away = seats.parent, tmp_path / "away"
     write_seats = partial(write, seats)
     steps: list[Callable[[], object]] = [partial(shutil.rmtree, folder), folder.mkdir, write_seats]
@@ -163,9 +163,9 @@ def test_only_what_is_needed_is_watched(tmp_path: Path) -> None:
     source = watch(path)
     for _ in range(50):
         path.parent.mkdir(parents=True)
-        heard(source)
+        received(source)
         shutil.rmtree(tmp_path / "a")
-        heard(source)
+        received(source)
     watches = Path(f"/proc/self/fdinfo/{source.fileno()}").read_text().count("inotify wd:")
     assert watches == 1
 
@@ -179,16 +179,16 @@ def test_the_target_of_a_link_is_watched_too(tmp_path: Path) -> None:
     (tmp_path / "seats").symlink_to("data/seats")
     source = watch(tmp_path / "seats")
     write(tmp_path / "v1" / "seats")
-    assert heard(source) == REASONS
+    assert received(source) == REASONS
     write(tmp_path / "v2" / "seats")
-    assert heard(source) == set()
+    assert received(source) == set()
     (tmp_path / "new").symlink_to("v2")
     (tmp_path / "new").rename(tmp_path / "data")
-    assert heard(source) == REASONS
+    assert received(source) == REASONS
     write(tmp_path / "v2" / "seats")
-    assert heard(source) == REASONS
+    assert received(source) == REASONS
     write(tmp_path / "v1" / "seats")
-    assert heard(source) == set()
+    assert received(source) == set()
 
 
 def test_a_link_that_is_followed_twice_is_no_loop(tmp_path: Path) -> None:
@@ -199,19 +199,19 @@ def test_a_link_that_is_followed_twice_is_no_loop(tmp_path: Path) -> None:
     (tmp_path / "run" / "seats").symlink_to(tmp_path / "var" / "real")
     source = watch(tmp_path / "var" / "seats")
     write(tmp_path / "run" / "real", "5")
-    assert heard(source) == REASONS
+    assert received(source) == REASONS
 
 
 @pytest.mark.parametrize("links", [40, 41])
 def test_as_many_links_are_followed_as_the_kernel_does(tmp_path: Path, links: int) -> None:
     write(tmp_path / "0")
-    for n in range(1, links + 1):
-        (tmp_path / f"{n}").symlink_to(f"{n - 1}")
+    for number in range(1, links + 1):
+        (tmp_path / f"{number}").symlink_to(f"{number - 1}")
     path = tmp_path / f"{links}"
     assert os.path.exists(path) == (links == 40)
     source = watch(path)
     write(tmp_path / "0", "5")
-    assert heard(source) == (REASONS if links == 40 else set())
+    assert received(source) == (REASONS if links == 40 else set())
 
 
 @pytest.mark.parametrize("kind", ["nfs4", "cifs", "fuse.s3fs", "fuseblk", "autofs", "glusterfs"])
@@ -229,34 +229,34 @@ def test_a_file_system_that_may_hang_is_not_accessed(
     (point / "deep").mkdir(parents=True)
     write(point / "deep" / "seats")
     link.symlink_to(point / "deep")
-    asked: list[str] = []
+    accessed: list[str] = []
     readlink = os.readlink
 
-    def ask(path: str) -> str:
-        asked.append(path)
+    def record(path: str) -> str:
+        accessed.append(path)
         return readlink(path)
 
-    monkeypatch.setattr(os, "readlink", ask)
+    monkeypatch.setattr(os, "readlink", record)
     source = watch((link if by_link else point / "deep") / "seats")
     write(point / "deep" / "seats")
-    assert heard(source) == set()
-    assert [path for path in asked if path.startswith(str(point))] == []
+    assert received(source) == set()
+    assert [path for path in accessed if path.startswith(str(point))] == []
     table.write_text(local)
     point.rename(tmp_path / "elsewhere")
-    assert heard(source) == REASONS
+    assert received(source) == REASONS
 
 
 def test_an_overflow_starts_a_pass_and_the_source_continues(tmp_path: Path) -> None:
     path, other = tmp_path / "seats", tmp_path / "other"
     source = watch(path)
-    most = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
-    for _ in range(most // 3 + 1):  # each iteration queues three events: created, closed, deleted
+    queue_size = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+    for _ in range(queue_size // 3 + 1):  # each iteration queues three events: created, closed, deleted
         other.touch()
         other.unlink()
-    assert heard(source) == REASONS
-    assert heard(source) == set()
+    assert received(source) == REASONS
+    assert received(source) == set()
     write(path)
-    assert heard(source) == REASONS
+    assert received(source) == REASONS
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_a_path_is_looked_at_only_before_a_pass_and_only_after_its_own_event(
 
     monkeypatch.setattr("capacityd.service.file_events.watched_paths", look)
     write(tmp_path / "other")
-    assert heard(source) == set()
+    assert received(source) == set()
     for _ in range(5):
         replace(seats)
         assert source.drain() == REASONS
@@ -309,7 +309,7 @@ def test_a_path_is_looked_at_only_before_a_pass_and_only_after_its_own_event(
     assert looks == [str(seats)]
 
 
-LINKS: dict[str, tuple[int, int, bool]] = {  # the link's owner, the target's owner, whether the target is watched
+LINKS: dict[str, tuple[int, int, bool]] = {  # uid of the link, of the target (-1: none), is the target watched?
     "root's link to another's file": (0, 1234, True),
     "another's link to that user's file": (1234, 1234, True),
     "another's link to root's file": (1234, 0, False),
@@ -333,6 +333,6 @@ def test_a_link_is_followed_only_if_a_detector_would_follow_it(tmp_path: Path, k
     source = watch(link)
     write(target)
     os.truncate(target, 0)
-    assert heard(source) == (REASONS if followed else set())
+    assert received(source) == (REASONS if followed else set())
     link.unlink()
-    assert heard(source) == REASONS, "the link itself is watched in any case"
+    assert received(source) == REASONS, "the link itself is watched in any case"

@@ -1,6 +1,6 @@
 """Which changes of links, addresses, routes, mounts and swap wake the service, in new namespaces of a real kernel.
 
-In the steps, a shell command leads to an event (True) or to none (False). The command ":" changes nothing.
+Each step is a shell command, and whether it leads to an event. The command ":" changes nothing.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def test_each_change_that_may_move_a_default_route_is_an_event() -> None:
     ],
 )
 def test_an_overflow_is_an_event_and_the_source_continues(source: str, lines: str) -> None:
-    small_buffer = "source._socket.setsockopt(1, 8, 1)"  # SO_RCVBUF
+    small_buffer = "source._socket.setsockopt(1, 8, 1)"  # SOL_SOCKET, SO_RCVBUF, one byte
     program = PROGRAM.replace("poll = select", f"{small_buffer}\npoll = select")
     steps = {f"{lines} | ip -batch -": True, ":": False, "ip address add 192.0.2.7/32 dev lo; ip link set lo up": True}
     check_events(source, VETH, steps, program)
@@ -96,7 +96,6 @@ def test_each_mount_is_an_event() -> None:
 
 
 def test_swap_that_comes_or_goes_is_an_event(tmp_path: Path) -> None:
-    """A real swap file."""
     area = tmp_path / "a swap"
     area.write_bytes(bytes(1 << 20))
     area.chmod(0o600)
@@ -105,6 +104,7 @@ def test_swap_that_comes_or_goes_is_an_event(tmp_path: Path) -> None:
         if subprocess.run(["swapon", area], capture_output=True, check=False).returncode:
             pytest.skip("needs the right to swap to a file")
         subprocess.run(["swapoff", area], check=True)
-        check_events("swaps", "true", {f"swapon '{area}'": True, f"swapoff '{area}'": True})
+        steps = {f"swapon '{area}'": True, f"swapoff '{area}'": True}
+        check_events("swaps", setup="true", steps=steps)
     finally:
         subprocess.run(["swapoff", area], capture_output=True, check=False)

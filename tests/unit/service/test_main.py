@@ -13,8 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -62,7 +61,7 @@ field() { printf '%s' "$line" | sed -n "s/.*\"$1\": $2.*/\\1/p"; }
 job=$(field job '"\([a-z]*\)"')
 reasons=$(field reasons '\[\([^]]*\)\]' | tr -d '" ')
 """
-"""Shell commands that read a child's job from the variable `line` into other variables."""
+"""Shell commands that split a child's job in the variable `line`, such as {"job": "check", "reasons": ["start"]}."""
 
 
 class Running:
@@ -80,7 +79,7 @@ class Running:
         self.early = ":"
         """A shell command that a worker runs if it is started before it has a job."""
 
-    def started(self) -> list[list[str]]:
+    def started_workers(self) -> list[list[str]]:
         """The PID and the arguments of each worker that was started."""
         return [line.split() for line in (self.folder / "started").read_text().splitlines()]
 
@@ -105,7 +104,7 @@ class Running:
         environment.pop("JOURNAL_STREAM", None)
         self.process = subprocess.Popen(command, stderr=errors, text=True, env=environment)
 
-    def publishes(self, before: str = "") -> None:
+    def start_and_publish(self, before: str = "") -> None:
         """Starts the service, and waits for its first pass."""
         self.start(before)
         self.await_line("STATUS=1 of 1 resources published")
@@ -114,15 +113,15 @@ class Running:
         """The status that the service has written for the command `status`."""
         return from_file(ServiceStatus, (self.folder / "service.json").read_bytes(), __version__)
 
-    def await_status(self, is_it: Callable[[ServiceStatus], bool]) -> ServiceStatus:
-        """Waits until the service has written such a status."""
+    def await_activity(self, activity: Activity | None) -> ServiceStatus:
+        """Waits until the service has written a status with this activity, and returns the status."""
         deadline = time.monotonic() + DEADLINE
-        while not is_it(status := self.status_file()):
+        while (status := self.status_file()).activity is not activity:
             assert time.monotonic() < deadline, status
             time.sleep(0.01)
         return status
 
-    def exits(self) -> tuple[int, str]:
+    def await_exit(self) -> tuple[int, str]:
         """Waits until the service ends by itself. Returns its exit status and its standard error."""
         assert self.process
         _, errors = self.process.communicate(timeout=DEADLINE)
@@ -132,11 +131,11 @@ class Running:
         assert self.process
         self.process.send_signal(number)
 
-    def ran(self, times: int) -> list[str]:
+    def await_jobs(self, count: int) -> list[str]:
         """Waits until the children have done this number of jobs. Returns all jobs."""
         deadline = time.monotonic() + DEADLINE
         path = self.folder / "ran"
-        while not path.exists() or len(path.read_text().splitlines()) < times:
+        while not path.exists() or len(path.read_text().splitlines()) < count:
             assert time.monotonic() < deadline, path.read_text() if path.exists() else "none ran"
             time.sleep(0.01)
         return path.read_text().splitlines()
@@ -145,7 +144,7 @@ class Running:
         """Ends the service as systemd does. Returns its exit status and its standard error."""
         assert self.process
         self.process.terminate()
-        return self.exits()
+        return self.await_exit()
 
     def close(self) -> None:
         self._systemd.close()
@@ -166,44 +165,46 @@ def test_the_service_checks_passes_reloads_and_stops(running: Running) -> None:
     running.start()
     running.await_line("READY=1")
     running.await_line("STATUS=1 of 1 resources published")
-    assert running.ran(2) == ["check start", "reconcile start"]
+    assert running.await_jobs(2) == ["check start", "reconcile start"]
     status = running.status_file()
     first = running.process
     assert first
     assert (status.pid, status.error, status.event_source_errors) == (first.pid, "", ())
     (running.folder / "other").touch()
     (running.folder / "seats").write_text("4")
-    assert running.ran(3)[2:] == ["reconcile file"]
+    assert running.await_jobs(3)[2:] == ["reconcile file"]
     running.await_line("STATUS=1 of 1")
     running.signal(signal.SIGHUP)
     running.await_line("RELOADING=1")
     running.await_line("READY=1")
-    assert running.ran(5)[3:] == ["check configuration", "reconcile configuration"]
+    assert running.await_jobs(5)[3:] == ["check configuration", "reconcile configuration"]
     for _ in range(2_000):
         running.signal(signal.SIGHUP)
-    assert running.ran(7)[5] == "check configuration"
+    assert running.await_jobs(7)[5] == "check configuration"
     running.start()
-    exit_status, errors = running.exits()
-    assert (exit_status, "the service is already running" in errors) == (1, True)
+    exit_status, errors = running.await_exit()
+    assert exit_status == 1
+    assert "the service is already running" in errors
     running.process = first
     assert running.end() == (0, "")
     running.await_line("STOPPING=1")
-    assert len([job for job in running.ran(7) if job == "check configuration"]) <= 30
+    assert len([job for job in running.await_jobs(7) if job == "check configuration"]) <= 30
 
 
 def test_a_service_without_its_lock_ends(running: Running) -> None:
     """Then systemd starts the service again, and recreates the runtime directory."""
     lock = running.folder / "service.lock"
-    running.publishes()
+    running.start_and_publish()
     lock.unlink()
     running.signal(signal.SIGHUP)
-    exit_status, errors = running.exits()
-    assert (exit_status, f"{lock} is gone" in errors) == (1, True)
+    exit_status, errors = running.await_exit()
+    assert exit_status == 1
+    assert f"{lock} is gone" in errors
     lock.symlink_to(lock)
     running.start()
-    exit_status, errors = running.exits()
-    message = f"{lock} could not be opened: Too many levels of symbolic links; remove it"
-    assert (exit_status, message in errors) == (1, True)
+    exit_status, errors = running.await_exit()
+    assert exit_status == 1
+    assert f"{lock} could not be opened: Too many levels of symbolic links; remove it" in errors
 
 
 def test_a_worker_that_cannot_be_started_is_logged_and_retried(running: Running) -> None:
@@ -249,23 +250,23 @@ def test_an_unread_standard_error_blocks_nothing(running: Running) -> None:
 
 
 def test_files_that_may_end_an_error_are_watched_while_it_lasts(running: Running) -> None:
-    """A new file ends the pause of a minute. A new list of files starts one more pass."""
+    """A change of one of these files ends the pause of a minute. A new list of files starts one more pass."""
     token = running.folder / "pki" / "token"
     failed = '["PassResult", {"error": "no token", "credential_files": ["FOLDER/pki/token", "FOLDER/seats"]}]'
     running.stub(reconcile=f"echo '{failed}'")
     running.start("pause = 60.0\n")
-    assert "configuration" in running.ran(3)[2]
+    assert "configuration" in running.await_jobs(3)[2]
     for _ in range(3):
         running.await_line("STATUS=")
     read = '["PassResult", {"status": "1 of 1 resources published", "credential_files": ["FOLDER/kubeconfig"]}]'
     running.stub(reconcile=f"""echo '["Probed", {{}}]'; echo '{read}'""")
     token.parent.mkdir()
     token.write_text("secret")
-    assert "configuration" in running.ran(4)[3]
+    assert "configuration" in running.await_jobs(4)[3]
     running.await_line("STATUS=1 of 1")
     token.write_text("another")
     (running.folder / "seats").write_text("4")
-    assert running.ran(5)[4:] == ["reconcile file"], "the token is not watched any more"
+    assert running.await_jobs(5)[4:] == ["reconcile file"], "the token is not watched any more"
 
 
 def test_the_status_file_says_what_a_worker_does(running: Running) -> None:
@@ -276,17 +277,13 @@ def test_the_status_file_says_what_a_worker_does(running: Running) -> None:
         reconcile=f"{until.format('read')}; {probed}; {until.format('answered')}; {ended}",
     )
     running.start()
-    running.ran(1)
+    running.await_jobs(1)
     for file, activity in (("checked", Activity.CHECK), ("read", Activity.PROBE), ("answered", Activity.NODE)):
-        status = running.await_status(partial(_does, activity))
+        status = running.await_activity(activity)
         assert status.pass_running
         (running.folder / file).touch()
-    status = running.await_status(partial(_does, None))
+    status = running.await_activity(None)
     assert not status.pass_running
-
-
-def _does(activity: Activity | None, status: ServiceStatus) -> bool:
-    return status.activity is activity
 
 
 def test_stopping_kills_a_hanging_worker_and_its_descendants(running: Running) -> None:
@@ -304,7 +301,7 @@ def test_stopping_kills_a_hanging_worker_and_its_descendants(running: Running) -
 
 def test_a_short_watchdog_is_notified_in_half_of_its_time(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WATCHDOG_USEC", "200000")
-    running.publishes()
+    running.start_and_publish()
     seen, deadline = running.count("WATCHDOG=1"), time.monotonic() + DEADLINE
     while running.count("WATCHDOG=1") < seen + 3:
         assert time.monotonic() < deadline
@@ -317,38 +314,36 @@ def test_systemds_watchdog_waits_longer_than_two_compare_periods() -> None:
     assert 0 < 2 * COMPARE_PERIOD < int(seconds)
 
 
-_WATCHED = """echo '["Probed", {}]'; echo '["PassResult", {"watch_target": "{}", "status": "1 of 1"}]'"""
-
-
 def test_a_worker_that_waits_after_its_check_gets_the_pass_too(running: Running) -> None:
-    running.publishes()
-    assert running.ran(2) == ["check start", "reconcile start"]
-    assert len(running.started()) == 1
+    running.start_and_publish()
+    assert running.await_jobs(2) == ["check start", "reconcile start"]
+    assert len(running.started_workers()) == 1
     running.signal(signal.SIGHUP)
-    assert running.ran(4)[2:] == ["check configuration", "reconcile configuration"]
-    assert len(running.started()) == 2
+    assert running.await_jobs(4)[2:] == ["check configuration", "reconcile configuration"]
+    assert len(running.started_workers()) == 2
 
 
 def test_a_worker_whose_check_has_failed_gets_no_pass(running: Running) -> None:
     """The worker ends after it has sent the result of the check."""
-    failed = _GOOD["check"].replace("}}}]", '}}, "error": "no space"}]')
+    failed = _GOOD["check"].replace("}}}]", '}}, "error": "no space"}]')  # adds a key to the result
     running.stub(check=f"{failed}; sleep 0.2; exit 1")
     running.start()
     running.await_line("STATUS=1 of 1")
-    assert len(running.started()) == 2
+    assert len(running.started_workers()) == 2
     assert "exited without a result" not in running.end()[1]
 
 
 @pytest.mark.parametrize("early", [":", "exit 1", "kill -9 $$"])
 def test_a_worker_is_started_before_its_pass_is_due_and_replaced_if_it_dies(running: Running, early: str) -> None:
-    """If it dies before, another worker makes the pass."""
+    """If the worker dies before, another worker makes the pass."""
     running.early = early
-    running.stub(reconcile=_WATCHED)
+    watched = """echo '["Probed", {}]'; echo '["PassResult", {"watch_target": "{}", "status": "1 of 1"}]'"""
+    running.stub(reconcile=watched)
     running.start()
     running.await_line("STATUS=1 of 1")
-    before = len(running.started())
+    before = len(running.started_workers())
     (running.folder / "seats").write_text("4")
-    assert running.ran(3)[2:] == ["reconcile file"]
-    arguments = [argument for _, *argument in running.started()[before:]]
+    assert running.await_jobs(3)[2:] == ["reconcile file"]
+    arguments = [argument for _, *argument in running.started_workers()[before:]]
     assert arguments == ([["early"]] if early == ":" else [["early"], []])
     assert "exited without a result" not in running.end()[1]

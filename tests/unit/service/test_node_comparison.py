@@ -1,4 +1,4 @@
-"""When a change of the Node starts a pass, whether it is reported during a pass or after its end.
+"""Which changes of the Node start a pass. The watcher may report them during a pass, or after the end of the pass.
 
 "a", "b" and "c" stand for states of the Node.
 """
@@ -25,7 +25,7 @@ from capacityd.service.node_comparison import NodeComparison
 def test_a_pass_follows_a_change_that_the_last_pass_has_not_seen(
     during: list[str], left: str | None, later: list[str | None], any_report: bool, starts_pass: bool
 ) -> None:
-    """The first pass begins with the Node "a". The watcher reports changes during the pass, and later."""
+    """The first pass begins with the Node "a", and leaves the Node `left` (None: unknown). during, later: reports."""
     comparison = NodeComparison()
     comparison.report("a")
     comparison.pop_change(any_report=True)

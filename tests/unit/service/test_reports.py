@@ -64,9 +64,9 @@ def test_an_error_is_logged_once_and_recovered_is_logged_when_all_have_ended(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     reports = reports_in(tmp_path)
-    for check, reconcile in (("no room", ""), ("no room", "nobody there"), ("no room", ""), ("", ""), ("", "")):
-        reports.log_error(Job.CHECK, check)
-        reports.log_error(Job.RECONCILE, reconcile)
+    for check_error, pass_error in (("no room", ""), ("no room", "nobody there"), ("no room", ""), ("", ""), ("", "")):
+        reports.log_error(Job.CHECK, check_error)
+        reports.log_error(Job.RECONCILE, pass_error)
     full = MetricsResult("/m", "it is full", "make room")
     for metrics in (full, full, MetricsResult("/m"), MetricsResult("/m")):
         reports.log_metrics(metrics)

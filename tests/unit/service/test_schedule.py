@@ -71,7 +71,7 @@ def test_without_events_there_is_only_the_resync(uniform: Uniform, factor: float
 
 
 def test_passes_that_do_not_read_the_node_do_not_delay_the_resync() -> None:
-    """They do not refresh the condition's heartbeat."""
+    """Such passes do not refresh the condition's heartbeat."""
     schedule = after_boot()
     for at in range(100, int(RESYNC_PERIOD), 100):
         schedule.notify({PassReason.DEVICES}, float(at))
@@ -97,7 +97,7 @@ def test_a_node_that_is_not_watched_is_read_from_time_to_time() -> None:
 
 
 def test_a_watcher_that_asks_for_a_pass_gets_one_at_once_then_one_a_minute() -> None:
-    """Such a watcher dies whenever it is started, or its credentials are refused."""
+    """For example, a watcher that dies at each start, or whose credentials the API server refuses."""
     schedule, passes_at, now = after_boot(longest), [], 100.0
     while now < 4000.0:
         schedule.watch_fails(now, look_now=True)
@@ -113,12 +113,12 @@ def test_a_watcher_that_asks_for_a_pass_gets_one_at_once_then_one_a_minute() -> 
 
 
 @given(st.floats(0.0, 2000.0), st.floats(0.0, 1.0))
-def test_a_lost_watch_starts_no_passes_on_all_nodes_together(passed_for: float, jitter: float) -> None:
+def test_a_lost_watch_starts_no_passes_on_all_nodes_together(lost_at: float, jitter: float) -> None:
     """An API server that restarts ends the watches of all Nodes. The passes that follow start at random times."""
     schedule = after_boot(lambda low, high: low + jitter * (high - low))
-    schedule.watch_fails(passed_for, look_now=False)
+    schedule.watch_fails(lost_at, look_now=False)
     shortest = FIRST_POLL * 2 / 3
-    assert schedule.wakes_at() - passed_for == pytest.approx(shortest + jitter * (FIRST_POLL - shortest))
+    assert schedule.wakes_at() - lost_at == pytest.approx(shortest + jitter * (FIRST_POLL - shortest))
 
 
 def test_changes_of_the_node_start_a_pass_at_once_but_not_all_the_time() -> None:
@@ -206,32 +206,33 @@ def test_a_server_that_asks_for_time_gets_it_in_addition() -> None:
 
 
 CONFLICT, OTHER, UNREACHABLE = RetryCause.CONFLICT, RetryCause.OTHER, RetryCause.UNREACHABLE
+LEAST_PAUSE = 60.0 * 2 / 3  # after a conflict or another error
 
 
 @pytest.mark.parametrize(
-    ("result", "event", "waits_for"),
+    ("result", "event", "seconds"),  # from the failed pass to the next one, with an event after 1 s
     [
         # A change of the Node ends the wait, but not a Retry-After. So a machine that joins publishes at once.
         (failed(OTHER), PassReason.NODE, 1.0 + PROMPT_DEBOUNCE),
-        (failed(UNREACHABLE, 20.0), PassReason.NODE, 20.0),
-        (failed(CONFLICT), PassReason.NODE, 40.0),  # another writer may cause the error
-        (failed(CONFLICT, 20.0), PassReason.NODE, 60.0),
+        (failed(UNREACHABLE, retry_after=20.0), PassReason.NODE, 20.0),
+        (failed(CONFLICT), PassReason.NODE, LEAST_PAUSE),  # another writer may cause the error
+        (failed(CONFLICT, retry_after=20.0), PassReason.NODE, 20.0 + LEAST_PAUSE),
         # Any other event may end the error, too: a policy may accept the new number, for example.
-        (failed(OTHER), PassReason.DEVICES, 40.0),
+        (failed(OTHER), PassReason.DEVICES, LEAST_PAUSE),
         (failed(UNREACHABLE), PassReason.FILE, 4.0 * 2 / 3),
-        (failed(CONFLICT), PassReason.KERNEL, 40.0),
-        (failed(OTHER, 60.0), PassReason.CONFIG, 1.0 + DEBOUNCE),
-        (failed(UNREACHABLE, 60.0), PassReason.RESUME, 1.0 + DEBOUNCE),
+        (failed(CONFLICT), PassReason.KERNEL, LEAST_PAUSE),
+        (failed(OTHER, retry_after=60.0), PassReason.CONFIG, 1.0 + DEBOUNCE),
+        (failed(UNREACHABLE, retry_after=60.0), PassReason.RESUME, 1.0 + DEBOUNCE),
     ],
 )
 def test_after_an_event_a_failed_pass_is_tried_again_sooner(
-    result: PassResult, event: PassReason, waits_for: float
+    result: PassResult, event: PassReason, seconds: float
 ) -> None:
     schedule = after_boot(longest)
     pauses(schedule, result.cause, 20_000.0)
     schedule.end_pass(result, 30_000.0)
     schedule.notify({event}, 30_001.0)
-    assert schedule.wakes_at() - 30_000.0 == pytest.approx(waits_for)
+    assert schedule.wakes_at() - 30_000.0 == pytest.approx(seconds)
 
 
 def test_credentials_that_change_during_a_pass_start_another_at_once() -> None:
@@ -256,7 +257,7 @@ def test_while_a_pass_fails_neither_a_resync_nor_a_poll_shortens_its_pause() -> 
 
 
 RESULTS = (READ, NOT_READ, PassResult(requeue_after=3.0), failed(retry_after=20.0), *map(failed, RetryCause))
-# Seconds that pass, events, and the result of a pass that is due then.
+# Each step: seconds that pass, events, and the result of a pass if one is due then.
 steps = st.lists(
     st.tuples(st.floats(0, 5), st.sets(st.sampled_from(PassReason), max_size=1), st.sampled_from(RESULTS)), max_size=60
 )

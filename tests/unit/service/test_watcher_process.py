@@ -1,4 +1,4 @@
-"""What the service learns from its watcher process, for which a shell script stands here."""
+"""What the service learns from its watcher process. Here the watcher is a shell script."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def wait(watcher: WatcherProcess) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "is_watched", "reason", "looks_now"),
+    ("script", "is_watched", "reason", "looks_now"),  # looks_now: of the message NotWatched; None: there is none
     [
         (f"{SEEN}; exec sleep 60", True, "", None),
         (f"echo 'a library prints'; {SEEN}; exec sleep 60", True, "", None),
@@ -55,7 +55,7 @@ def test_the_service_learns_whether_the_node_is_watched(
 
 @pytest.mark.parametrize("script", [f"{SEEN}; kill -STOP $$", "echo; exec sleep 60"])
 def test_a_watcher_that_is_silent_is_ended(script: str) -> None:
-    """The watcher hangs, or the API server does. Any line is a sign of life."""
+    """The watcher hangs, or the API server does. Even an empty line from the watcher is a sign of life."""
     now = [0.0]
 
     def learned() -> tuple[str, list[int]]:
@@ -73,9 +73,9 @@ def test_a_watcher_that_is_silent_is_ended(script: str) -> None:
 
 
 def test_the_watcher_gets_what_to_watch_and_is_replaced_only_if_that_changes(tmp_path: Path) -> None:
-    """The target may contain credentials, so it goes through a pipe. Here it is too long to fit at once."""
+    """The target may contain credentials, so the watcher reads it from a pipe."""
     script = f"IFS= read -r target; echo $target >> {tmp_path}/targets; {SEEN}; exec sleep 60"
-    long = "x" * 200_000
+    long = "x" * 200_000  # more than a pipe holds
 
     def watched() -> list[str]:
         watcher = WatcherProcess(["/bin/sh", "-c", script])

@@ -1,4 +1,4 @@
-"""The messages of a worker process, for which a shell script stands here, and how the process ended."""
+"""The messages of a worker process, and how the process ended. Here the worker is a shell script."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def ended(script: str) -> tuple[bool, CheckResult | PassResult | None, str]:
         ("""echo '["Probed", {}]'; echo '["PassResult", {"status": "x"}]'""", True, PassResult(status="x"), EXITED),
         ("""echo '["CheckResult", {}]'; exit 1""", False, CheckResult(), EXITED),
         ("""echo '["Probed", {}]'; kill -9 $$""", True, None, KILLED),
-        ("kill -37 $$", False, None, "was killed by signal 37"),
+        ("kill -37 $$", False, None, "was killed by signal 37"),  # a signal without a name
         ("kill -SEGV $$", False, None, "was killed by SIGSEGV"),
         ("""echo garbage; echo 4; echo '["Other", {}]'; printf '["PassResult", {'""", False, None, EXITED),
         ("""echo '["PassResult", {"status": 4}]'; echo '["PassResult", {"other": ""}]'""", False, None, EXITED),
@@ -68,7 +68,7 @@ def test_a_worker_that_takes_too_long_is_killed_and_its_result_counts() -> None:
         time.sleep(max(0.0, worker.deadline - time.monotonic()))
         return worker.attend(), worker.pass_result
 
-    assert forked(attend) == ("exceeded its timeout of 0 s", PassResult(status="x"))
+    assert forked(attend) == ("exceeded its timeout of 0 s", PassResult(status="x"))  # 0.5 s, rounded
 
 
 def test_a_worker_that_is_not_needed_ends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,7 +69,7 @@ def usb(draw: st.DrawFn) -> list[Recording]:
     if parts and attribute is not None:
         parts.append(errors({f"{usb_path('1-1')}/{attribute}": "EIO"}))
     if draw(st.booleans()):
-        parts.append(usb_hub("1-9", 30))
+        parts.append(usb_hub("1-9", number=30))
     return parts
 
 
@@ -100,7 +100,7 @@ def disks(draw: st.DrawFn) -> list[Recording]:
     others = [disk("sda", "/sys/devices/x/0:0:0:0"), disk("sdb", "/sys/devices/x/1:0:0:0", number="8:16")]
     parts += others[: draw(st.integers(0, 2))]
     if draw(st.booleans()):
-        parts.append(disk("sdz", "/sys/devices/x/9:0:0:0", 0, number="8:240"))
+        parts.append(disk("sdz", "/sys/devices/x/9:0:0:0", size=0, number="8:240"))
     return parts
 
 

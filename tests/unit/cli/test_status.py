@@ -53,7 +53,7 @@ FOUR_TO_FIVE = replace(kept(NAME, stored=4, published=5, reason="the reading dif
             ServiceFiles(last_pass=None, service=None),
             1,
             "capacityd is not running; `sudo capacityd plan` shows what the Node keeps\n\n"
-            "! the service does not run, so nothing updates the Node\n  → start it: `systemctl ",
+            "! the service does not run, so nothing updates the Node\n  → start it: `systemctl enable --now capacityd`",
         ),
         (ServiceFiles(last_pass=None, service=None, unit=FAILING), 1, "\n  → it fails to start (exit status 1): "),
         (ServiceFiles(service=None), 1, "capacityd is not running; this is its last known state\nlast pass 12 s ago"),
@@ -61,9 +61,13 @@ FOUR_TO_FIVE = replace(kept(NAME, stored=4, published=5, reason="the reading dif
         (
             ServiceFiles(unit=replace(DISABLED, active=True)),
             0,
-            "disabled: it will not start at the next boot; to change that: `systemctl enable capacityd`\n\nRES",
+            "disabled: it will not start at the next boot; to change that: `systemctl enable capacityd`\n\nRESOURCE",
         ),
-        (ServiceFiles(), 0, "(PID 812), healthy; Node n1\nlast pass 12 s ago (devices), Node read 2 h ago, written 2 "),
+        (
+            ServiceFiles(),
+            0,
+            "(PID 812), healthy; Node n1\nlast pass 12 s ago (devices), Node read 2 h ago, written 2 d ago",
+        ),
         (after_pass(observe=True, changes=(FOUR_TO_FIVE,)), 0, "4            would be 5: the reading differs\n"),
         (while_running(overdue_at_uptime=0.0), 4, "! the next reconcile pass is overdue; the service may be stuck\n"),
         (while_running(error="refused"), 4, "\n\n! refused\n  → next attempt in 55 min or after an event\n"),
@@ -75,12 +79,13 @@ FOUR_TO_FIVE = replace(kept(NAME, stored=4, published=5, reason="the reading dif
         (
             while_running(activity=Activity.NODE, busy_since=NOW - 45),
             4,
-            "\n! the reconcile pass has been running for 45 s: it waits for the API s",
+            "\n! the reconcile pass has been running for 45 s: it waits for the API server",
         ),
         (
             while_running(error="it lags", not_watched="refused"),
             4,
-            "\n! the Node is not watched: refused\n  → passes read the Node instead: once a minute while ",
+            "\n! the Node is not watched: refused\n"
+            "  → passes read the Node instead: once a minute while something is wrong",
         ),
         (
             after_pass(troubles=(Trouble(ConditionReason.DENIED, "the condition CapacityPublished is denied: why"),)),

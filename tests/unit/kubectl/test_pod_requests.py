@@ -29,8 +29,8 @@ def container(
         ({"containers": [container(2), container(1)]}, 3),
         ({"containers": [container("2k")]}, 2000),
         ({"containers": [container(1)], "overhead": {DONGLE: "2"}}, 3),
-        ({"containers": [container(1)], "resources": {"requests": {"cpu": "4", DONGLE: "7"}}}, 1),
-        ({"containers": [container("500m")]}, 0),
+        ({"containers": [container(1)], "resources": {"requests": {"cpu": "4", DONGLE: "7"}}}, 1),  # of the whole pod
+        ({"containers": [container("500m")]}, 0),  # no whole number
         ({"containers": [{}, {"resources": {"limits": {DONGLE: "1"}}}], "initContainers": None}, 0),
     ],
 )

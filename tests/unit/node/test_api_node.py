@@ -200,6 +200,7 @@ def test_a_write_waits_for_slow_webhooks(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize(("uid", "version"), [("", "7"), (UID, ""), (UID, "0"), (UID, "00")])
 def test_a_patch_without_a_guard_is_never_sent(tmp_path: Path, uid: str, version: str) -> None:
+    """Without both guards, the patch could change another Node, or a newer state of this one."""
     with (
         opened(tmp_path, script()) as (server, api_node),
         pytest.raises(NodeError, match="has no uid or no resourceVersion"),

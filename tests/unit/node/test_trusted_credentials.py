@@ -35,6 +35,7 @@ def kubelet(tmp_path: Path) -> Path:
 
 
 def plugin_kubeconfig(folder: Path, command: str = "bin/login") -> str:
+    """Writes a kubeconfig with this exec plugin into the folder. Returns its path."""
     user = {"exec": {"apiVersion": V1, "command": command}}
     return written(folder, config({"certificate-authority": "ca.crt"}, user), "kubeconfig")
 

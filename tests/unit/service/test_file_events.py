@@ -40,6 +40,7 @@ def close_sources() -> Iterator[None]:
 
 
 def watch(*paths: Path) -> FileEvents:
+    """Watches these paths until the test ends."""
     opened.append(FileEvents(dict.fromkeys(map(str, paths), PassReason.FILE)))
     return opened[-1]
 
@@ -64,6 +65,7 @@ def write(path: Path, text: str = "4") -> None:
 
 
 def replace(path: Path) -> None:
+    """Renames another file to this path."""
     new = path.with_name("new")
     write(new, "5")
     new.rename(path)
@@ -133,6 +135,7 @@ def test_the_folder_appears_level_by_level(tmp_path: Path) -> None:
 
 
 def test_a_change_while_the_watches_are_set_is_found_later(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The folder appears just after FileEvents has found that it is missing."""
     path, add_watch = tmp_path / "a" / "seats", FileEvents._add_watch
 
     def add_watch_and_make_folder(self: FileEvents, watched: str, mask: int) -> int:
@@ -221,14 +224,14 @@ def test_a_file_system_that_may_hang_is_not_accessed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, by_link: bool, name: str
 ) -> None:
     """An access would hang the service if the server of the file system is gone."""
-    point, link, table = tmp_path / name, tmp_path / "link", tmp_path / "mountinfo"
-    escaped = str(point).replace("\\", r"\134").replace(" ", r"\040")
+    mount_point, link, table = tmp_path / name, tmp_path / "link", tmp_path / "mountinfo"
+    escaped = str(mount_point).replace("\\", r"\134").replace(" ", r"\040")
     local = f"25 1 8:1 / {tmp_path} rw shared:1 - ext4 /dev/sda1 rw\n"
     table.write_text(f"{local}30 25 0:50 / {escaped} rw - {kind} server:/export rw\n")
     monkeypatch.setattr("capacityd.service.file_events.MOUNT_TABLE", str(table))
-    (point / "deep").mkdir(parents=True)
-    write(point / "deep" / "seats")
-    link.symlink_to(point / "deep")
+    (mount_point / "deep").mkdir(parents=True)
+    write(mount_point / "deep" / "seats")
+    link.symlink_to(mount_point / "deep")
     accessed: list[str] = []
     readlink = os.readlink
 
@@ -237,12 +240,12 @@ def test_a_file_system_that_may_hang_is_not_accessed(
         return readlink(path)
 
     monkeypatch.setattr(os, "readlink", record)
-    source = watch((link if by_link else point / "deep") / "seats")
-    write(point / "deep" / "seats")
+    source = watch((link if by_link else mount_point / "deep") / "seats")
+    write(mount_point / "deep" / "seats")
     assert received(source) == set()
-    assert [path for path in accessed if path.startswith(str(point))] == []
+    assert [path for path in accessed if path.startswith(str(mount_point))] == []
     table.write_text(local)
-    point.rename(tmp_path / "elsewhere")
+    mount_point.rename(tmp_path / "elsewhere")
     assert received(source) == REASONS
 
 

@@ -199,7 +199,7 @@ def test_an_error_names_the_cause_but_no_secret(tmp_path: Path, document: object
 
 
 @pytest.mark.parametrize(
-    ("written_files", "missing"),  # the files that exist ("empty token": an empty token), the first one that is missing
+    ("written_files", "missing"),  # the files that exist ("empty token": an empty one), and the first that is missing
     [
         ([], "kubeconfig"),
         (["kubeconfig"], "ca.crt"),

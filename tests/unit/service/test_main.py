@@ -54,8 +54,6 @@ _GOOD = {
     "check": """echo '["CheckResult", {"config": {"files": {"FOLDER/seats": "file"}}}]'""",
     "reconcile": """echo '["Probed", {}]'; echo '["PassResult", {"status": "1 of 1 resources published"}]'""",
 }
-
-
 _READ_JOB = r"""
 field() { printf '%s' "$line" | sed -n "s/.*\"$1\": $2.*/\\1/p"; }
 job=$(field job '"\([a-z]*\)"')
@@ -92,9 +90,10 @@ class Running:
             new.rename(self.folder / f"{job}.sh")
 
     def start(self, before: str = "", errors: int = subprocess.PIPE) -> None:
-        """before: Python code that runs before the service. errors: the service's standard error."""
+        """Starts the service. before: Python code that runs first. errors: the service's standard error."""
         do_job = f'{_READ_JOB}. "{self.folder}/$job.sh"; [ $job = check ] || exit'
         do_jobs = f"while IFS= read -r line; do {do_job}; done"
+        # The argument $1 is "early" if the worker is started before it has a job.
         worker = f'echo $$ $1 >> {self.folder}/started; [ -z "$1" ] || {self.early}; {do_jobs}'
         child = [str(self.program), "-c", worker, "stub"]
         watcher = [str(self.program), "-c", "exec sleep 1000"]
@@ -229,24 +228,26 @@ def test_a_worker_that_cannot_be_started_is_logged_and_retried(running: Running)
 
 
 def test_an_unread_standard_error_blocks_nothing(running: Running) -> None:
-    """The pipe is full, but the service and its children continue, even if a library prints. SIGTERM ends the service,
-    although systemd cannot be notified."""
-    reads, writes = os.pipe()
-    os.set_blocking(writes, False)
+    """The pipe of standard error is full, but the service and its children continue, even if a library prints.
+
+    SIGTERM ends the service, although systemd cannot be notified.
+    """
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
     with contextlib.suppress(BlockingIOError):
         while True:
-            os.write(writes, b"x" * 4096)
-    os.set_blocking(writes, True)
+            os.write(write_end, b"x" * 4096)
+    os.set_blocking(write_end, True)
     running.stub(reconcile="""echo '["PassResult", {"error": "nobody there"}]'""")
-    running.start(_PRINTS_A_WARNING, errors=writes)
+    running.start(_PRINTS_A_WARNING, errors=write_end)
     running.await_line("STATUS=nobody there")
     running.stub()
     running.await_line("STATUS=1 of 1")
     (running.folder / "notify").unlink()
     assert running.end()[0] == 0
-    assert os.get_blocking(writes)
-    os.close(reads)
-    os.close(writes)
+    assert os.get_blocking(write_end)
+    os.close(read_end)
+    os.close(write_end)
 
 
 def test_files_that_may_end_an_error_are_watched_while_it_lasts(running: Running) -> None:
@@ -294,7 +295,7 @@ def test_stopping_kills_a_hanging_worker_and_its_descendants(running: Running) -
     fd = os.open(beat, os.O_WRONLY)  # waits until sleep has opened the pipe
     assert running.end()[0] == 0
     poll = select.poll()
-    poll.register(fd, select.POLLERR)
+    poll.register(fd, select.POLLERR)  # when no process has the pipe open for reading
     assert poll.poll(DEADLINE * 1000), "a descendant of the worker is still there"
     os.close(fd)
 
@@ -302,8 +303,8 @@ def test_stopping_kills_a_hanging_worker_and_its_descendants(running: Running) -
 def test_a_short_watchdog_is_notified_in_half_of_its_time(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WATCHDOG_USEC", "200000")
     running.start_and_publish()
-    seen, deadline = running.count("WATCHDOG=1"), time.monotonic() + DEADLINE
-    while running.count("WATCHDOG=1") < seen + 3:
+    before, deadline = running.count("WATCHDOG=1"), time.monotonic() + DEADLINE
+    while running.count("WATCHDOG=1") < before + 3:
         assert time.monotonic() < deadline
         time.sleep(0.01)
 

@@ -120,6 +120,20 @@ def is_resource_key(key: str) -> bool:
     return key in RESOURCE_KEYS or key in detector_names()
 
 
+def fits_resource(key: str, value: object) -> bool:
+    """Whether a resource's table may contain this key with this value, such as slots = 4 or usb = {}."""
+    if key in detector_names():
+        tables = value if isinstance(value, list) else [value]
+        return all(isinstance(table, dict) for table in tables)
+    if key not in RESOURCE_KEYS:
+        return False
+    try:
+        RESOURCE_KEYS[key].type.parse(value)
+    except ValueError:
+        return False
+    return True
+
+
 def _attribute_problem(name: str) -> str:
     """What is wrong with the name of a file below a device in /sys; "" if the name is valid."""
     parts = name.split("/")
@@ -130,9 +144,7 @@ def _attribute_problem(name: str) -> str:
     is_unsafe = any(fnmatchcase(file_name, glob) for glob in UNSAFE_ATTRIBUTES)
     if is_unsafe:
         return "cannot be matched: reading it may take seconds, disturb the device or return binary data"
-    # No file in /sys has the name of a resource's key, except "enabled" of a display.
-    is_misplaced_key = name in RESOURCE_KEYS and name != "enabled"
-    return "is not an attribute" if is_misplaced_key else ""
+    return ""
 
 
 def _property_problem(name: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from capacityd.config.keys import SETTINGS_TABLES, is_resource_key
+from capacityd.config.keys import SETTINGS_TABLES, fits_resource
 from capacityd.config.line_numbers import Step, TomlPath, line_of
 from capacityd.model.errors import ConfigError
 from capacityd.model.text import printable
@@ -149,10 +149,13 @@ class TomlTable:
 
     def where_it_belongs(self, key: str) -> str:
         """Where a misplaced key belongs, as the end of a message; "" if no table may have this key."""
+        if key == "resources" or key in SETTINGS_TABLES:
+            example = f"[{EXAMPLE_HEADER}]" if key == "resources" else f"[{key}]"
+            return f"is below a header, so it belongs to that table: write a header of its own, such as {example}"
         for table, keys in SETTINGS_TABLES.items():
             if key in keys:
                 return f"belongs in [{table}]: move it below that header"
-        if is_resource_key(key):
+        if fits_resource(key, self.content[key]):
             is_in_resource = self.path[:1] == (Step("resources"),)
             resource_path = self.path[:2]
             header = _header(resource_path) if is_in_resource else EXAMPLE_HEADER

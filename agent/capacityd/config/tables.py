@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from capacityd.config.keys import NAME_CHECKS, WHEN_KEYS
+from capacityd.config.keys import NAME_CHECKS, WHEN_KEYS, fits_resource
 from capacityd.config.problems import WHOLE_TABLE, TomlTable
 from capacityd.schema.config import Table
 from capacityd.schema.device import SUBSYSTEM, DeviceDetector, ValueDetector
@@ -114,9 +114,10 @@ def _tests_by_name(table: TomlTable, key: str, name_problem: Callable[[str], str
     if name_table is None:
         return []
     tests: list[KeyMatcher] = []
-    for name in name_table.content:
+    for name, value in name_table.content.items():
         problem = name_problem(name)
-        if problem:
+        # An attribute may have the name of a resource's setting: label = "card0" is an attribute, label = true is not.
+        if problem or fits_resource(name, value):
             name_table.report(name, name_table.where_it_belongs(name) or problem)
         else:
             tests += _parse_tests(name_table, name, Text(), prefix=f"{key}.")

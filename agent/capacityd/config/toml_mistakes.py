@@ -27,11 +27,11 @@ _LINE_MISTAKES = (
         after=r"(/[^\"'./\]\s]+)",
         remedy='the name must be in quotes: [resources."{}{}"]',
     ),
-    # example.com/x = 1
+    # example.com/x = 1, resources.example.com/x.slots = 1
     _LineMistake(
-        before=r"^\s*([\w.-]+)",
-        after=r"(/[\w./-]+)\s*=",
-        remedy='the name must be in quotes: "{}{}"',
+        before=r"^\s*((?:resources\s*\.\s*)?)([\w.-]+)",
+        after=r"(/[\w/-]+)((?:\.\w+)*)\s*=",
+        remedy='the name must be in quotes: {}"{}{}"{}',
     ),
     # slots: 4
     _LineMistake(

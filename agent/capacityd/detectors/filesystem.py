@@ -189,7 +189,7 @@ DETECTOR = DeviceDetector(
         "size": DeviceKey(
             Amount("size"),
             _size,
-            "the size, used and free, as df prints it; for ZFS, each dataset includes the free space of its pool",
+            "used, free and reserved for root (5% of ext4); for ZFS, each dataset includes the free space of its pool",
         ),
     },
     identifying_keys=("mount", "source"),

@@ -185,7 +185,12 @@ DETECTOR = DeviceDetector(
     about='network interfaces; physical ones, unless the table has kind = "bond" or another',
     find=find,
     keys={
-        "name": DeviceKey(Text(rejects=NOT_AN_INTERFACE), read_name, "the name, such as eth0"),
+        "name": DeviceKey(
+            Text(rejects=NOT_AN_INTERFACE),
+            read_name,
+            "the name; eth0 may be another interface after a reboot. To match the slot or the MAC address, use "
+            "properties = { ID_PATH = … } or attributes = { address = … }",
+        ),
         "driver": DeviceKey(Text(), _driver, "the hardware's driver"),
         "bus": DeviceKey(Text(), _bus, "the hardware's bus: pci, usb, virtio, …"),
         "vendor": DeviceKey(HexId(digits=4), _vendor, "vendor id of the PCI or USB device"),

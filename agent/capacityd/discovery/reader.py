@@ -103,7 +103,7 @@ def _attribute(host: Host, path: str) -> str | None:
         return None
     is_link = target != f"{folder}/{os.path.basename(path)}"
     if not is_link:
-        raise HostError(f"{path} is a folder")
+        raise HostError(f"{path} is a folder, or the device does not respond")
     return os.path.basename(target)
 
 

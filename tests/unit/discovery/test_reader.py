@@ -223,9 +223,6 @@ def test_an_attribute_may_be_a_link_whose_value_is_its_last_part(attributes: dic
 def test_an_attribute_that_is_a_folder_or_a_dangling_link_is_unknown() -> None:
     folder = read(machine(LINKED), "pci", {"attributes.power": "auto"})
     assert isinstance(folder, Unknown)
-    assert (
-        folder.reason
-        == "0000:3b:00.0: attributes.power: /sys/bus/pci/devices/0000:3b:00.0/power is a folder, or the device does not respond"
-    )
+    assert "0000:3b:00.0/power is a folder, or the device does not respond" in folder.reason
     dangling = merge(GPU, {"links": {f"{GPU_PATH}/iommu_group": "/sys/kernel/iommu_groups/12"}})
     assert isinstance(read(machine(dangling), "pci", {"attributes.iommu_group": ""}), Unknown)

@@ -140,14 +140,14 @@ class Service:
         self.adopt: Collection[str] = ()
         self.labels: Collection[str] = ()
         self.expect: Mapping[str, int] = {}
-        self.complete = True
-        self.errors: tuple[str, ...] = ()
-        self.plugins: Collection[str] | None = ()
-        self.digest = "first"
+        self.complete = True  # whether the configuration has been read completely
+        self.errors: tuple[str, ...] = ()  # those of the configuration
+        self.plugins: Collection[str] | None = ()  # names with a device plugin; None: the list is unreadable
+        self.digest = "first"  # the hash of the configuration
         self.lower_after = 10.0
         self.heartbeat_after: float | None = None
-        self.may_send_nothing = False
-        self.resets_limits = False
+        self.may_send_nothing = False  # True: a pass that finds nothing new does not read the Node
+        self.resets_limits = False  # True: each pass runs as after a reload
 
     def make_pass(self, at: float, **readings: Reading) -> PassEnd:
         """Makes a pass at this uptime. A reading a=... is of the resource example.com/a, which is then configured."""

@@ -50,8 +50,8 @@ class Case:
 
 KEEP, SET, REMOVE, HOLD, REFUSE = Action.KEEP, Action.SET, Action.REMOVE, Action.HOLD, Action.REFUSE
 
-CASES = {  # reading, published, stored, action, then
-    # not published yet
+CASES = {
+    # not published yet: reading, published, stored, action, then
     "first published": Case(4, None, "-", SET, 4, desired=4),
     "allocatable alone is nobody's": Case(4, None, "-/9", SET, 4, desired=4),
     "another writer's": Case(4, None, "9", REFUSE, None, trouble=REFUSED),
@@ -61,7 +61,7 @@ CASES = {  # reading, published, stored, action, then
     "adopted as it is": Case(4, None, "4", KEEP, 4, adopts=True),
     "nothing to publish": Case(ABSENT, None, "9", KEEP, None),
     "unknown and not published": Case(UNKNOWN, None, "9", KEEP, None, trouble=UNKNOWN_READING),
-    # published
+    # published: reading, published, stored, action, then
     "as published": Case(4, 4, "4", KEEP, 4),
     "raised at once": Case(5, 4, "4", SET, 5, desired=5),
     "lowered late": Case(3, 4, "4", HOLD, 4),
@@ -79,12 +79,12 @@ CASES = {  # reading, published, stored, action, then
     "no allocatable": Case(4, 4, "4/-", SET, 4, desired=4),
     "restored while a reduction is held back": Case(3, 4, "9", SET, 4, desired=4),
     "allocatable restored while a reduction is held back": Case(3, 4, "4/9", SET, 4, desired=4),
-    # unknown
+    # an unknown reading: reading, published, stored, action, then
     "unknown keeps": Case(UNKNOWN, 4, "4", KEEP, 4, trouble=UNKNOWN_READING),
     "unknown restores from 0": Case(UNKNOWN, 4, "0", SET, 4, desired=4, trouble=UNKNOWN_READING),
     "unknown restores": Case(UNKNOWN, 4, "9", SET, 4, desired=4, trouble=UNKNOWN_READING),
     "unknown restores what is missing": Case(UNKNOWN, 4, "-", SET, 4, desired=4, trouble=UNKNOWN_READING),
-    # absent, or not configured
+    # absent, or not configured (None): reading, published, stored, action, then
     "absent": Case(ABSENT, 4, "4", HOLD, 4),
     "absent for long": Case(ABSENT, 4, "4", REMOVE, None, delay_over=True),
     "absent for long, zeroed": Case(ABSENT, 4, "0", REMOVE, None, delay_over=True),
@@ -104,7 +104,7 @@ CASES = {  # reading, published, stored, action, then
     "an incomplete configuration removes what is absent": Case(
         ABSENT, 4, "4", REMOVE, None, inputs=EMPTY, delay_over=True
     ),
-    # device plugins
+    # device plugins ("no list": the list of plugins is unreadable): reading, published, stored, action, then
     "a plugin's name": Case(4, 4, "4", REFUSE, None, trouble=REFUSED, plugins=True),
     "a plugin's name that nothing wants": Case(None, 4, "4", KEEP, None, plugins=True),
     "no list: as published": Case(4, 4, "4", KEEP, 4, plugins=None),
@@ -164,7 +164,7 @@ LABELS = {  # reading, published, the label's value, action, the number in the a
 def test_a_label(
     number: int | None, published: int | None, value: str | None, action: Action, then: int | None
 ) -> None:
-    """A label stops no pod, so it needs no delay. No kubelet writes it, so a 0 is another writer's."""
+    """A lower label stops no pod, so it needs no delay. No kubelet writes a label, so a 0 is another writer's."""
     reading = None if number is None else Quantity(number)
     decision = decide(Entry(LABEL, reading, published, published, Stored(value, value)), INPUTS)
     assert (decision.action, decision.published) == (action, then)

@@ -19,7 +19,7 @@ from capacityd.schema.config import Settings
 from tests.support.nodes import UID, node
 from tests.unit.reconcile.doubles import ABSENT, EPOCH, FOUR, UNKNOWN, A, B, ServerNode, Service
 
-TRUE = ("True", "Published")
+TRUE = ("True", "Published")  # the condition's status and reason
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_observe_mode_writes_nothing(service: Service) -> None:
     end = service.make_pass(1000.0, a=FOUR)
     assert service.node.attempts == 0
     assert end.outcome
-    assert end.outcome.plan.written_changes
+    assert end.outcome.plan.written_changes, "the plan shows what a pass without observe mode would write"
 
 
 def test_observe_mode_reads_an_unknown_resource_again(service: Service) -> None:
@@ -118,10 +118,9 @@ def test_observe_mode_reads_an_unknown_resource_again(service: Service) -> None:
 
 def test_a_lost_or_altered_annotation_is_restored(service: Service) -> None:
     service.make_pass(1000.0, a=FOUR)
-    texts = (None, "{", "{}", f'{{"{A}":9}}', f'{{"{A}":4,"cpu":2}}')
-    for at, text in zip((1010.0, 1110.0, 1210.0, 1310.0, 1410.0), texts, strict=True):
+    for number, text in enumerate((None, "{", "{}", f'{{"{A}":9}}', f'{{"{A}":4,"cpu":2}}')):
         service.node.annotate(text)
-        service.make_pass(at, a=FOUR)
+        service.make_pass(1010.0 + 100 * number, a=FOUR)
         assert (published(service.node), service.node.numbers) == ({A: 4}, {A: "4"})
 
 
@@ -178,7 +177,7 @@ def test_a_pass_gives_up_after_six_conflicts(service: Service) -> None:
 
 
 def test_a_conflict_although_nobody_has_written_is_a_rejection(service: Service) -> None:
-    """An admission webhook may answer with HTTP 409."""
+    """An admission webhook may answer with HTTP 409. Here it does so to both patches of the pass."""
     service.make_pass(1000.0, a=FOUR, b=FOUR)
     service.node.errors = [None, NodeConflict("no", reason="a webhook"), None, NodeConflict("no", reason="a webhook")]
     service.make_pass(1010.0, a=Quantity(5), b=FOUR)
@@ -240,7 +239,7 @@ def test_denied_names_are_found_and_the_others_are_written(service: Service, den
     assert service.node.numbers.keys() == {f"example.com/n{number}" for number in {*range(10)} - denied}
     assert service.memory.denied.keys() == {f"example.com/n{number}" for number in denied}
     assert service.node.attempts == 1 + len(names) + 1
-    assert len(service.memory.writes) == 1
+    assert len(service.memory.writes) == 1, "all patches of a pass count as one write"
 
 
 def test_a_policy_that_denies_the_condition_does_not_deny_the_numbers(service: Service) -> None:
@@ -266,7 +265,7 @@ def test_a_denied_condition_is_forgotten_when_the_stored_one_is_right_again(serv
     assert not service.memory.denied
 
 
-def test_annotations_without_room_leave_the_condition(service: Service) -> None:
+def test_while_annotations_are_denied_only_the_condition_is_written(service: Service) -> None:
     service.node.denies = lambda patch: "too long" if patch.annotations else ""
     service.make_pass(1000.0, a=FOUR)
     assert (service.node.numbers, service.node.condition) == ({}, ("False", "Denied"))
@@ -406,7 +405,7 @@ def test_a_reduction_that_ends_while_the_node_cannot_be_read_begins_anew(service
     for at, number in ((1010.0, 3), (1015.0, 4), (1020.0, 3)):
         service.make_pass(at, a=Quantity(number))
     service.make_pass(1021.0, a=Quantity(3))
-    assert service.node.numbers == {A: "4"}
+    assert service.node.numbers == {A: "4"}, "the delay of 10 s began at 1020, not at 1010"
     service.make_pass(1030.0, a=Quantity(3))
     assert service.node.numbers == {A: "3"}
 
@@ -421,15 +420,15 @@ def test_an_error_of_a_patch_ends_the_pass(service: Service, error: Exception) -
 
 
 def test_six_writes_then_one_a_minute(service: Service) -> None:
-    times = []
+    written_at = []
     for second in range(600):
         before = service.node.attempts
         service.make_pass(1000.0 + second, a=Quantity(second))
-        times += [second] * (service.node.attempts - before)
-    assert times == [0, 1, 2, 3, 4, 5, 65, 125, 185, 245, 305, 365, 425, 485, 545]
+        written_at += [second] * (service.node.attempts - before)
+    assert written_at == [0, 1, 2, 3, 4, 5, 65, 125, 185, 245, 305, 365, 425, 485, 545]
 
 
-def test_a_person_s_intent_resets_the_limit_and_denials(service: Service) -> None:
+def test_a_reload_resets_the_limit_of_writes_and_the_denials(service: Service) -> None:
     for second in range(6):  # after six writes, the limit on writes would delay the next one
         service.make_pass(1000.0 + second, a=Quantity(second))
     service.resets_limits = True  # each pass runs as after a reload
@@ -454,7 +453,7 @@ def test_lower_after_counts_from_the_first_lower_reading(service: Service) -> No
 
 
 @pytest.mark.parametrize("between", [FOUR, UNKNOWN])
-def test_a_reading_that_comes_back_begins_the_delay_anew(service: Service, between: Any) -> None:
+def test_a_reading_that_is_not_lower_begins_the_delay_anew(service: Service, between: Reading) -> None:
     for at, reading in ((1000.0, FOUR), (1010.0, Quantity(3)), (1015.0, between), (1018.0, Quantity(3))):
         service.make_pass(at, a=reading)
     service.make_pass(1021.0, a=Quantity(3))
@@ -602,7 +601,7 @@ def test_an_event_that_cannot_be_created_is_only_a_warning(service: Service) -> 
     end = service.make_pass(1000.0, a=FOUR)
     assert (end.error, service.node.condition) == (None, TRUE)
     assert end.outcome
-    assert end.outcome.warnings == ("the Event could not be created: no events",) * 2
+    assert end.outcome.warnings == ("the Event could not be created: no events",) * 2  # CapacityChanged, Published
 
 
 # --- device plugins, labels and the withdrawal
@@ -626,9 +625,9 @@ def test_a_label_follows_what_is_published_as_its_resource(service: Service) -> 
     for at, reading, label in (
         (1000.0, FOUR, "4"),
         (1010.0, Quantity(5), "5"),
-        (1020.0, Quantity(3), "5"),
+        (1020.0, Quantity(3), "5"),  # the reduction is held back
         (1025.0, UNKNOWN, "5"),
-        (1030.0, Quantity(3), "5"),
+        (1030.0, Quantity(3), "5"),  # after an unknown reading, the delay of 10 s begins anew
         (1040.0, Quantity(3), "3"),
         (1100.0, ABSENT, "3"),
         (1110.0, ABSENT, None),
@@ -639,7 +638,8 @@ def test_a_label_follows_what_is_published_as_its_resource(service: Service) -> 
 
 def withdraw(node: ServerNode, plugins: frozenset[str] = frozenset()) -> PassEnd:
     """Makes the pass that removes all that capacityd has published. plugins: names of device plugins."""
-    return Pass(node, lambda _: {}, lambda _: Inputs(is_withdrawal=True), lambda: plugins).run()
+    inputs = Inputs(is_withdrawal=True)
+    return Pass(node, read_machine=lambda _: {}, inputs_of=lambda _: inputs, device_plugins=lambda: plugins).run()
 
 
 def test_a_withdrawal_removes_all_own_keys_and_no_others(service: Service) -> None:
@@ -649,10 +649,10 @@ def test_a_withdrawal_removes_all_own_keys_and_no_others(service: Service) -> No
     service.node.set("example.com/c", "0", "0")
     service.node.set("example.com/theirs", "1", "1")
     end = withdraw(service.node, frozenset({"example.com/d"}))
-    assert end.outcome
     assert service.node.numbers == {B: "9", "example.com/d": "4", "example.com/theirs": "1"}
     state = service.node.state
     assert (state.conditions, state.annotation, state.configuration, state.labels) == ((), None, None, {})
+    assert end.outcome
     assert end.outcome.plan.troubles == ()
     withdraw(service.node)
     assert len(service.node.patches) == 2

@@ -36,7 +36,7 @@ HISTORIES: dict[str, History] = {
         (others.change_condition(removed=True), 0.0),
         (others.just_before_a_patch(others.add_condition(), set_quantity(A, 3)), 15.0),
     ],
-    "another value is lost while one is written": [
+    "the number of B is zeroed while that of A is written": [
         *_BOTH_PUBLISHED,
         (others.just_before_a_patch(others.write(B, "0"), set_quantity(A, 4)), 15.0),
     ],
@@ -72,7 +72,7 @@ HISTORIES: dict[str, History] = {
         (others.restore_cluster(), 15.0),
     ],
     "a kubelet undoes each repair": [_A_PUBLISHED, (others.report_allocatable(frozenset({A})), 400.0)],
-    "a kubelet zeroes without any other sign": [
+    "a kubelet zeroes the numbers without any other sign": [
         _A_PUBLISHED,
         *((others.zero(), pause) for pause in (9.0, 0.05, 30.0)),
     ],
@@ -81,12 +81,12 @@ HISTORIES: dict[str, History] = {
         (others.start_other_capacityd(A, Quantity(4)), 200.0),
         (others.stop_other_capacityd(), 400.0),
     ],
-    "another capacityd has a resource more": [
+    "another capacityd has one more resource": [
         _A_PUBLISHED,
         (others.start_other_capacityd(B, Quantity(3)), 900.0),
         (others.stop_other_capacityd(), 400.0),
     ],
-    "another capacityd has a resource less": [
+    "another capacityd has one resource less": [
         _A_PUBLISHED,
         (others.start_other_capacityd(A, _ABSENT), 900.0),
         (others.stop_other_capacityd(), 400.0),
@@ -106,7 +106,7 @@ HISTORIES: dict[str, History] = {
         (others.hang_watch(130.0), 1.0),
         (others.zero(), 400.0),
     ],
-    "an API server asks for an hour": [
+    "an API server asks clients to wait for an hour": [
         (others.set_fault("busy", retry_after=3600.0), 20.0),
         (set_quantity(A, 4), 25.0),
         (others.set_fault(), 600.0),
@@ -116,7 +116,7 @@ HISTORIES: dict[str, History] = {
         (others.delete_node(), 15.0),
         (others.register_node_anew(), 15.0),
     ],
-    "a Node is registered anew again and again": [
+    "a Node is deleted and registered again, many times": [
         (set_quantity(A, 4), 15.0),
         *((others.register_node_anew(), 20.0) for _ in range(8)),
     ],
@@ -180,8 +180,8 @@ HISTORIES: dict[str, History] = {
 }
 
 
-def tell(world: World, history: History) -> None:
-    """Lets the acts of a history happen in the world. Raises BrokenPromise."""
+def play(world: World, history: History) -> None:
+    """Lets the acts of a history happen in the world. The judge raises BrokenPromise."""
     for act, pause in history:
         act.happens(world)
         world.run(pause)
@@ -194,13 +194,13 @@ def world(tmp_path: Path) -> World:
 
 @pytest.mark.parametrize("history", HISTORIES.values(), ids=HISTORIES)
 def test_a_short_history_breaks_no_promise(world: World, history: History) -> None:
-    tell(world, history)
-    tell(world, [(acts.end_causes(), 4.0 * 3600.0)])
+    play(world, history)
+    play(world, [(acts.end_causes(), 4.0 * 3600.0)])
 
 
 def test_while_a_webhook_removes_the_annotation_it_is_rarely_written(world: World) -> None:
     """A write that the webhook alters causes no further write at once. The condition stays False."""
-    tell(world, [_A_PUBLISHED, (others.alter((Alters("annotation", None),), B, Quantity(3)), 15.0)])
+    play(world, [_A_PUBLISHED, (others.alter((Alters("annotation", None),), B, Quantity(3)), 15.0)])
     statuses: list[str] = []
     tell_judge = world.server.on_patch
 
@@ -209,18 +209,18 @@ def test_while_a_webhook_removes_the_annotation_it_is_rarely_written(world: Worl
         tell_judge(before, after, has_condition)
 
     world.server.on_patch = on_patch
-    tell(world, [(acts.wait(3600.0), 0.0)])
+    play(world, [(acts.wait(3600.0), 0.0)])
     assert 20 <= len(statuses) <= 45, "less than once a minute in this hour"
     assert "True" not in statuses
-    tell(world, [(acts.end_causes(), 400.0)])
+    play(world, [(acts.end_causes(), 400.0)])
 
 
 def test_a_plugin_list_that_becomes_readable_is_read_in_time(world: World) -> None:
     """No event reports that the list became unreadable, or readable again."""
     becomes_unreadable = acts.change_plugin_list(readable=False, reported=False)
-    tell(world, [_A_PUBLISHED, (becomes_unreadable, 15.0), (others.write(A, "3"), 700.0)])
+    play(world, [_A_PUBLISHED, (becomes_unreadable, 15.0), (others.write(A, "3"), 700.0)])
     assert world.server.condition["reason"] == "Refused"
-    tell(world, [(acts.change_plugin_list(readable=True, reported=False), 75.0)])
+    play(world, [(acts.change_plugin_list(readable=True, reported=False), 75.0)])
     assert (world.server.condition["status"], world.server.capacity[A]) == ("True", "2")
 
 
@@ -230,5 +230,5 @@ def test_the_shortest_histories_of_each_kind_break_no_promise(kind: str) -> None
     for history in histories(kind)[:20]:
         with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
             world = World(Path(folder) / "machine")
-            tell(world, history)
-            tell(world, [(acts.wait(1000.0), 0.0)])
+            play(world, history)
+            play(world, [(acts.wait(1000.0), 0.0)])

@@ -46,8 +46,8 @@ class State:
 
 
 def states() -> list[State]:
-    texts = (None, "0", "3", "4")
-    numbers = (None, 3, 4)
+    texts = (None, "0", "3", "4")  # of capacity and allocatable
+    numbers = (None, 3, 4)  # in the annotation and in the memory
     readings: tuple[Reading | None, ...] = (ABSENT, UNKNOWN, Quantity(0), Quantity(3), Quantity(4), None)
     plugins: tuple[frozenset[str] | None, ...] = (frozenset(), frozenset({A}), None)
     return [
@@ -98,7 +98,7 @@ def is_right(service: Service, state: State, *, may_be_held: bool) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(12))
+@pytest.mark.parametrize("part", range(12))  # the parts run in parallel
 def test_every_small_state(part: int) -> None:
     for state in states()[part::12]:
         service = service_in(state)
@@ -108,16 +108,16 @@ def test_every_small_state(part: int) -> None:
         status, _ = service.node.condition
         assert service.node.attempts <= 1, state
         assert (status == "True") == is_right(service, state, may_be_held=state.lower_after > 0), state
-        is_there = state.capacity is not None
-        if is_there and not state.ours and not state.adopts:
+        had_number = state.capacity is not None
+        if had_number and not state.ours and not state.adopts:
             assert after == before, ("another writer's key was changed", state)
-        if is_there and state.reading is None and state.capacity not in {"0", *map(str, state.ours)}:
-            assert after.capacity == before.capacity, ("a number of others was changed that nothing wants", state)
-        if not state.is_restorable and is_there and not state.ours:
+        if had_number and state.reading is None and state.capacity not in {"0", *map(str, state.ours)}:
+            assert after.capacity == before.capacity, ("another writer's unconfigured key was changed", state)
+        if not state.is_restorable and had_number and not state.ours:
             assert after == before, ("a device plugin's key may have been adopted", state)
         if state.reading == UNKNOWN and state.ours and state.is_restorable:
             number = state.annotated if state.remembered is None else state.remembered
-            assert after.equals(number), ("unknown has changed the number", state)
+            assert after.equals(number), ("an unknown reading has changed the number", state)
         make_pass(service, state, NOW + 1)
         assert service.node.attempts <= 1, ("the second pass has written", state)
         make_pass(service, state, NOW + 61)  # after lower_after, and after the pause of a denied or limited write

@@ -25,7 +25,7 @@ from capacityd.worker.runtime_files import CheckedConfig
 from tests.unit.reconcile.doubles import EPOCH, ServerNode
 
 IDENTITY = Identity("n1", is_certain=True, is_own_node=True)
-_STATUS = "capacityd.cli.commands.status."
+_STATUS_MODULE = "capacityd.cli.commands.status."
 
 
 class Worker:
@@ -49,10 +49,10 @@ class Worker:
         """The entries that the last pass sent to the journal."""
         clock = SimpleNamespace(time=lambda: EPOCH + self.uptime, monotonic=lambda: self.uptime, sleep=lambda _: None)
         patches.setenv("RUNTIME_DIRECTORY", str(folder))
-        patches.setattr(f"{_STATUS}time", clock)
-        patches.setattr(f"{_STATUS}uptime", lambda: self.uptime)
+        patches.setattr(f"{_STATUS_MODULE}time", clock)
+        patches.setattr(f"{_STATUS_MODULE}uptime", lambda: self.uptime)
         # `status` shows the waits of a running service. The next pass is due now, so that no wait becomes longer.
-        patches.setattr(f"{_STATUS}runtime_files.running_service", lambda _: self._service())
+        patches.setattr(f"{_STATUS_MODULE}runtime_files.running_service", lambda _: self._service())
 
     def _service(self) -> ServiceStatus:
         now = EPOCH + self.uptime
@@ -63,8 +63,8 @@ class Worker:
         self.uptime = at
         self.readings = {f"example.com/{name}": reading for name, reading in readings.items()} or self.readings
         self.entries.clear()
-        why = frozenset(map(PassReason, reasons or ("devices",)))
-        request = JobRequest(Job.RECONCILE, why, memory=self.result.memory, node_unchanged=self.node_unchanged)
+        pass_reasons = frozenset(map(PassReason, reasons or ("devices",)))
+        request = JobRequest(Job.RECONCILE, pass_reasons, memory=self.result.memory, node_unchanged=self.node_unchanged)
         job = _Job(self, request)
         job.run()
         (self.result,) = (message for message in job.sent if isinstance(message, PassResult))
@@ -82,7 +82,7 @@ class Worker:
 
     def run_status(self, *options: str) -> None:
         """Runs the command `status` at the time of the last pass, while the service runs."""
-        assert run(["status", *options]) in (0, 4)
+        assert run(["status", *options]) in (0, 4)  # 4: the service runs, but something is wrong
 
     def config(self) -> Config:
         resources = tuple(Resource(name, "static", (), expect=self.expect.get(name)) for name in self.readings)

@@ -24,7 +24,7 @@ from tests.support.readings import device_detectors, event_sources, resource
 
 @pytest.mark.parametrize("detector", [d.name for d in device_detectors() if not d.find_in_subsystems])
 def test_every_device_detector_has_event_sources(detector: str) -> None:
-    """Which event sources each detector needs is checked in the detector's own tests."""
+    """The detector's own tests check which ones. The events of the others depend on the configured subsystems."""
     assert event_sources(detector) != (set(), set())
 
 
@@ -32,14 +32,14 @@ def test_the_watched_files(tmp_path: Path) -> None:
     """They are the kubeconfig or its possible paths, the kubelet's checkpoint, and the files of resources."""
     path = tmp_path / "capacityd.toml"
     path.write_text('[resources."example.com/seats"]\nfile = { path = "/srv/seats" }\nwhen = { path = "/etc/model" }\n')
-    kubelets = {CHECKPOINT: PassReason.NODE}
-    of_resources = {"/etc/model": PassReason.FILE, "/srv/seats": PassReason.FILE}
+    checkpoint = {CHECKPOINT: PassReason.NODE}
+    resource_files = {"/etc/model": PassReason.FILE, "/srv/seats": PassReason.FILE}
     config = load(str(path)).config
     credentials = dict.fromkeys(KUBECONFIG_PATHS, PassReason.CONFIG)
-    assert service_config(config, Selection()).files == credentials | kubelets | of_resources
+    assert service_config(config, Selection()).files == credentials | checkpoint | resource_files
     assert (
         service_config(config, Selection(kubeconfig="/etc/mine")).files
-        == {"/etc/mine": PassReason.CONFIG} | kubelets | of_resources
+        == {"/etc/mine": PassReason.CONFIG} | checkpoint | resource_files
     )
 
 
@@ -55,11 +55,12 @@ def test_after_a_reload_with_errors_the_previous_configuration_stays(
     """After a start with errors, no previous configuration is used, because it may be from another boot."""
     make_reachable(tmp_path)
     path = tmp_path / "capacityd.toml"
-    first, second = (f'[resources."example.com/x"]\nstatic = {{ {key} = 3 }}\n' for key in ("quantity", "quantitty"))
-    path.write_text(first)
+    # The invalid configuration has a misspelt key.
+    valid, invalid = (f'[resources."example.com/x"]\nstatic = {{ {key} = 3 }}\n' for key in ("quantity", "quantitty"))
+    path.write_text(valid)
     assert check(str(tmp_path), Selection(config=str(path)), {PassReason.START}) == 0
     before = read_config(str(tmp_path))
-    path.write_text(second)
+    path.write_text(invalid)
     assert check(str(tmp_path), Selection(config=str(path)), {reason}) == 0
     after = read_config(str(tmp_path))
     assert before
@@ -108,8 +109,8 @@ def test_a_probable_mistake_is_logged(tmp_path: Path, capfd: pytest.CaptureFixtu
     ]
 
 
-# A detector, its table, its "except" table, and the kernel's events that are opened.
-KINDS: list[tuple[str, Mapping[str, object], Mapping[str, object], set[str]]] = [
+# A detector, its table, its "except" table, and the kinds of kernel events that the service then watches.
+EVENT_KINDS: list[tuple[str, Mapping[str, object], Mapping[str, object], set[str]]] = [
     ("nic", {}, {}, {"links"}),
     ("nic", {"system": False}, {}, {"links", "routes"}),
     ("nic", {}, {"system": True}, {"links", "routes"}),
@@ -123,9 +124,9 @@ KINDS: list[tuple[str, Mapping[str, object], Mapping[str, object], set[str]]] = 
 ]
 
 
-@pytest.mark.parametrize(("detector", "table", "excepted", "kinds"), KINDS)
-def test_only_kinds_of_events_that_can_change_the_reading_are_opened(
-    detector: str, table: Mapping[str, object], excepted: Mapping[str, object], kinds: set[str]
+@pytest.mark.parametrize(("detector", "table", "excepted", "event_kinds"), EVENT_KINDS)
+def test_only_kinds_of_events_that_can_change_the_reading_are_watched(
+    detector: str, table: Mapping[str, object], excepted: Mapping[str, object], event_kinds: set[str]
 ) -> None:
     configured = resource(detector, table, excepts=(excepted,) if excepted else ())
-    assert {kind.value for kind in service_config(Config((configured,)), Selection()).kernel} == kinds
+    assert {kind.value for kind in service_config(Config((configured,)), Selection()).kernel} == event_kinds

@@ -109,12 +109,12 @@ def test_every_metric_has_its_series() -> None:
 def test_before_the_node_was_reached_there_is_no_success() -> None:
     samples = series(metrics.metrics_text(Config(), PassStatus(1.0, readings=READINGS)))
     assert "last_reconcile_timestamp_seconds{}" in samples
-    assert samples["last_success_timestamp_seconds{}"] == 0, "before any pass"
+    assert samples["last_success_timestamp_seconds{}"] == 0, "no pass has succeeded"
     assert not any(key.startswith(("configuration_info", "condition")) for key in samples)
 
 
 def test_a_reading_that_is_known_again_is_no_trouble_before_the_next_plan() -> None:
-    """If a pass can't read the Node, its status keeps the troubles of the last plan."""
+    """A pass that can't read the Node keeps the troubles of the last plan, among them A's "unknown"."""
     troubles = (Trouble(ConditionReason.UNKNOWN, "no", Key(A)), Trouble(ConditionReason.DENIED, "a policy", Key(B)))
     samples = series(metrics.metrics_text(CONFIG, replace(STATUS, readings={A: Quantity(4)}, troubles=troubles)))
     found = {key for key in samples if key.startswith("resource_trouble")}

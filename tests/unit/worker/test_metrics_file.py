@@ -24,7 +24,7 @@ class Passes:
     """Writes the metrics file as passes do. Each call of end() stands for the end of a pass."""
 
     def __init__(self) -> None:
-        self.earlier: str | None = None
+        self.earlier: str | None = None  # the path that was configured in the pass before
 
     def end(self, textfile: Path | None, status: PassStatus = STATUS) -> MetricsResult | None:
         configured = replace(CONFIG, settings=Settings(textfile=str(textfile) if textfile else None))
@@ -55,7 +55,7 @@ def test_a_file_at_an_earlier_path_is_removed(passes: Passes, tmp_path: Path) ->
     paths = [tmp_path / name for name in ("1.prom", "2.prom", "3.prom")]
     for path in (*paths, None, paths[0], None):
         passes.end(path)
-        assert [p for p in paths if p.exists()] == [p for p in paths if p == path]
+        assert [p for p in paths if p.exists()] == ([] if path is None else [path])
 
 
 FOREIGN: dict[str, Callable[[Path], object]] = {
@@ -97,14 +97,15 @@ def test_a_file_that_cannot_be_removed_is_an_error(
 
 def test_the_debian_postrm_recognizes_the_file_by_its_first_line() -> None:
     first_line = metrics.metrics_text(CONFIG, STATUS).splitlines()[0].decode()
+    # The script contains a line such as: grep -q "^# HELP capacityd_resource_published "
     (pattern,) = re.findall(r'grep -q "\^(.*)"', (ROOT / "packaging/deb/capacityd.postrm").read_text())
     assert first_line.startswith(pattern)
-    never_read = metrics.metrics_text(CONFIG, PassStatus(1.0)).decode()
-    assert never_read.startswith(pattern)
+    before_first_read = metrics.metrics_text(CONFIG, PassStatus(1.0)).decode()
+    assert before_first_read.startswith(pattern)
 
 
 @pytest.mark.parametrize(
-    ("where", "expected", "advice"),
+    ("place", "error", "advice"),
     [
         ("absent/x.prom", "No such file or directory", "create the folder"),
         ("file/x.prom", "Not a directory", ""),
@@ -112,20 +113,20 @@ def test_the_debian_postrm_recognizes_the_file_by_its_first_line() -> None:
     ],
 )
 def test_a_file_that_cannot_be_written_is_an_error_with_advice(
-    passes: Passes, tmp_path: Path, where: str, expected: str, advice: str
+    passes: Passes, tmp_path: Path, place: str, error: str, advice: str
 ) -> None:
     (tmp_path / "file").touch()
-    (tmp_path / "folder/x.prom.new").mkdir(parents=True)
-    path = tmp_path / where
+    (tmp_path / "folder/x.prom.new").mkdir(parents=True)  # a new file has this name until it is complete
+    path = tmp_path / place
     for _ in range(2):
         written = passes.end(path)
         assert written
-        assert written.error == f"{path} could not be written: {expected}"
+        assert written.error == f"{path} could not be written: {error}"
         assert written.advice.startswith(advice)
 
 
 def test_a_link_that_the_owner_of_the_folder_has_made_is_not_written(passes: Passes, tmp_path: Path) -> None:
-    """The content and the mode of the file behind the link do not change."""
+    """The link has the name of an unfinished file. The content and the mode of its target do not change."""
     (tmp_path / "secret").write_text("secret")
     (tmp_path / "secret").chmod(0o600)
     (tmp_path / "x.prom.new").symlink_to(tmp_path / "secret")

@@ -52,9 +52,9 @@ class Case:
     """A recording of a machine, with a file as its Node. None: this machine, with the server's Node."""
     mode: int = 0o644
     """The permissions of the configuration file."""
-    says: str = ""
-    """A text that other users can read, such as a place or what is wrong. They must never read MARKER."""
-    who: str = "system:node:n1"
+    shows: str = ""
+    """What other users can read about this place, such as what is wrong with it. They must never read MARKER."""
+    username: str = "system:node:n1"
     """The user in the server's answer to a SelfSubjectReview."""
 
 
@@ -66,90 +66,90 @@ def user(**entries: Any) -> Any:
 def plugin(script: str = "", **more: Any) -> Case:
     """A kubeconfig with an exec plugin that runs the script."""
     entry = {"apiVersion": V1, "command": "{folder}/plugin", **more}
-    return Case(kubeconfig=user(exec=entry), contents={"plugin": f"#!/bin/sh\n{script}\n"}, says="the exec plugin ")
+    return Case(kubeconfig=user(exec=entry), contents={"plugin": f"#!/bin/sh\n{script}\n"}, shows="the exec plugin ")
 
 
 def cluster(**entries: Any) -> Case:
-    return Case(kubeconfig=config({"server": "{server}", **entries}), says="the kubeconfig ")
+    return Case(kubeconfig=config({"server": "{server}", **entries}), shows="the kubeconfig ")
 
 
-def response(script: Script, says: str) -> Case:
-    return Case(node=script, says=says)
+def response(script: Script, shows: str) -> Case:
+    return Case(node=script, shows=shows)
 
 
 DMI = "/sys/class/dmi/id"
 BAD_NODE = {**node(), "status": {"capacity": {MARKER: []}}}
 
 CASES: dict[str, Case] = {
-    "a file": Case('file = { path = "{folder}/seats" }', contents={"seats": MARKER}, says="seats: not a whole number"),
+    "a file": Case('file = { path = "{folder}/seats" }', contents={"seats": MARKER}, shows="seats: not a whole number"),
     "output of a program": Case(
         'exec = { command = ["{folder}/count"] }',
         contents={"count": f"#!/bin/sh\necho {MARKER}"},
-        says="count printed no number: not",
+        shows="count printed no number: not",
     ),
     "errors of a program": Case(
         'exec = { command = ["{folder}/count"] }',
         contents={"count": f"#!/bin/sh\necho {MARKER} >&2; exit 3"},
-        says=f"exited with status 3; standard error: {len(MARKER)} characters",
+        shows=f"exited with status 3; standard error: {len(MARKER)} characters",
     ),
     "errors beside a number": Case(
-        'exec = { command = ["{folder}/count"] }', contents={"count": f"#!/bin/sh\necho {MARKER} >&2; echo 4"}, says="4"
+        'exec = { command = ["{folder}/count"] }', contents={"count": f"#!/bin/sh\necho {MARKER} >&2;echo 4"}, shows="4"
     ),
     "an interpreter": Case(
         'exec = { command = ["{folder}/count"] }',
         contents={"count": f"#!/{MARKER}/sh\n"},
-        says="the interpreter in its first line does not exist",
+        shows="the interpreter in its first line does not exist",
     ),
     "a property": Case(
         'usb = {}\nmeasure = "properties.X"',
         machine=merge(bare(), usb_device("1-1", properties={"X": MARKER})),
-        says="properties.X is not a whole number",
+        shows="properties.X is not a whole number",
     ),
     "a DMI text": Case(
         'static = { quantity = 4 }\nwhen = { dmi = { product_serial = "x" } }',
         machine=merge(bare(), files({f"{DMI}/product_serial": MARKER})),
-        says="dmi.product_serial does not match",
+        shows="dmi.product_serial does not match",
     ),
     "a text of the device tree": Case(
         'static = { quantity = 4 }\nwhen = { devicetree = { model = "x" } }',
         machine=merge(bare(), files({"/proc/device-tree/model": MARKER})),
-        says="devicetree.model does not match",
+        shows="devicetree.model does not match",
     ),
-    "a private configuration": Case(f'static = "{MARKER}"', mode=0o600, says="sudo capacityd config check"),
+    "a private configuration": Case(f'static = "{MARKER}"', mode=0o600, shows="sudo capacityd config check"),
     "a private configuration's TOML": Case(
-        f'[resources."{RESOURCE}"]\na = {MARKER}', mode=0o600, says="sudo capacityd config check"
+        f'[resources."{RESOURCE}"]\na = {MARKER}', mode=0o600, shows="sudo capacityd config check"
     ),
     "a private configuration's names": Case(
-        f"[resources.{MARKER}]\nstatic = {{ quantity = 1 }}", mode=0o600, says="config check"
+        f"[resources.{MARKER}]\nstatic = {{ quantity = 1 }}", mode=0o600, shows="config check"
     ),
     "a private configuration's conditions": Case(
-        f'static = {{ quantity = 4 }}\nwhen = {{ arch = "{MARKER}" }}', mode=0o600, says="arch does not match"
+        f'static = {{ quantity = 4 }}\nwhen = {{ arch = "{MARKER}" }}', mode=0o600, shows="arch does not match"
     ),
-    "YAML": Case(kubeconfig=f"a: {MARKER}\n  b: [{MARKER}", says="kubelet.conf is not valid YAML"),
+    "YAML": Case(kubeconfig=f"a: {MARKER}\n  b: [{MARKER}", shows="kubelet.conf is not valid YAML"),
     "a server that is unknown": Case(
-        kubeconfig=config({"server": f"https://{MARKER}.invalid:6443"}), says="the API server in {folder}/kubelet.conf"
+        kubeconfig=config({"server": f"https://{MARKER}.invalid:6443"}), shows="the API server in {folder}/kubelet.conf"
     ),
     "a proxy": Case(
         kubeconfig=config({"server": "{server}", "proxy-url": f"http://{MARKER}:{MARKER}@127.0.0.1:1"}),
-        says="proxy-url",
+        shows="proxy-url",
     ),
-    "a server name": Case(kubeconfig=config({"server": "{server}", "tls-server-name": MARKER}), says="4"),
+    "a server name": Case(kubeconfig=config({"server": "{server}", "tls-server-name": MARKER}), shows="4"),
     "an authority": Case(
         kubeconfig=config({"server": "https://127.0.0.1:1", "certificate-authority": "{folder}/ca.crt"}),
         contents={"ca.crt": MARKER},
-        says="contains no usable certificate",
+        shows="contains no usable certificate",
     ),
     "a certificate": Case(
         kubeconfig=config(
             {"server": "https://127.0.0.1:1"}, {"client-certificate": "{folder}/c", "client-key": "{folder}/c"}
         ),
         contents={"c": f"-----BEGIN CERTIFICATE-----\n{MARKER}\n-----END CERTIFICATE-----\n"},
-        says="client certificate",
+        shows="client certificate",
     ),
     "a token file": Case(
         kubeconfig=user(tokenFile="{folder}/token"),
         contents={"token": f"{MARKER}\x01\n{MARKER}"},
-        says="invalid characters",
+        shows="invalid characters",
     ),
     "a plugin's command": plugin(command=MARKER, installHint=MARKER),
     "a plugin's arguments": plugin("exit 3", args=[MARKER], env=[{"name": MARKER, "value": MARKER}]),
@@ -159,8 +159,8 @@ CASES: dict[str, Case] = {
     "a response that is a bad Node": response(lambda _: answer(200, BAD_NODE), "capacity has an invalid quantity"),
     "a machine id": Case(
         node=lambda _: answer(200, node() | {"status": {"nodeInfo": {"machineID": MARKER}}}),
-        says="belongs to another machine",
-        who="bob",
+        shows="belongs to another machine",
+        username="bob",
     ),
     "a page of a proxy": response(lambda _: answer(502, MARKER.encode()), "with HTTP 502"),
     "a status line": response(lambda _: f"HTTP/1.1 {MARKER}\r\n\r\n".encode(), "cannot be reached"),
@@ -188,7 +188,7 @@ def test_a_marker_is_read_by_nobody_else(tmp_path: Path, name: str) -> None:
     case = CASES[name]
     public = outputs(tmp_path, case)
     assert MARKER.lower() not in public.lower()
-    assert case.says.replace("{folder}", str(tmp_path)) in public
+    assert case.shows.replace("{folder}", str(tmp_path)) in public
     for form in (base64.b64encode(MARKER.encode()).decode().rstrip("="), MARKER.encode().hex()):
         assert form not in public
 
@@ -206,7 +206,7 @@ def outputs(folder: Path, case: Case) -> str:
 
     def follow(request: Request) -> bytes | None:
         if "selfsubjectreviews" in request.path:
-            return review(case.who)
+            return review(case.username)
         return case.node(request) if case.node and "/nodes/" in request.path else answer(200, node())
 
     with serve(follow) as server:
@@ -228,7 +228,7 @@ def outputs(folder: Path, case: Case) -> str:
             selection = replace(selection, machine=machine, node_file=node_file)
         environment = {**os.environ, "RUNTIME_DIRECTORY": str(run)}
         jobs = (JobRequest(Job.CHECK), JobRequest(Job.RECONCILE, frozenset({PassReason.START})))
-        said = [output(partial(do_job, str(run), selection, job), environment) for job in jobs]
+        printed = [output(partial(do_job, str(run), selection, job), environment) for job in jobs]
         commands = [["status"], ["status", "--json"]]
         if case.mode == 0o644:  # these commands quote the configuration, which only its readers can pass to them
             config, machine = f"--config={selection.config}", f"--machine={selection.machine}"
@@ -239,13 +239,13 @@ def outputs(folder: Path, case: Case) -> str:
                     ["probe", config, machine],
                     ["plan", config, machine, f"--node-file={selection.node_file}"],
                 ]
-        said += [output(partial(main, arguments), environment) for arguments in commands]
+        printed += [output(partial(main, arguments), environment) for arguments in commands]
         sent = [f"{request.path} {request.body.decode()}" for request in server.received]
     files = [*run.iterdir()]
     files += [folder / "capacityd.prom", *folder.glob("node.json")]
     public = [path.read_text() for path in files if path.exists() and path.stat().st_mode & stat.S_IROTH]
     assert any("readings" in text for text in public), "a pass was made"
-    return "\n".join([*sent, *public, *said])
+    return "\n".join([*sent, *public, *printed])
 
 
 def output(command: Callable[[], int], environment: Mapping[str, str]) -> str:
@@ -268,5 +268,6 @@ def output(command: Callable[[], int], environment: Mapping[str, str]) -> str:
         file.seek(0)
         text = file.read().decode()
     assert "Traceback" not in text, text
+    # For example: "watch_target": "a \"quoted\" text", and "files": ["a", "b"] or "files": {"a": 1}
     text = re.sub(r'"watch_target": "(\\.|[^"\\])*"', "", text)
     return re.sub(r'"(files|credential_files)": (\[[^]]*\]|\{[^}]*\})', "", text)

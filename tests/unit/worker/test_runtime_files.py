@@ -38,19 +38,19 @@ MEMORY = Memory(
     unknown_since={B: 6.0},
     writes=(1.0, 2.0),
     overwritten_at=(3.0,),
-    denied={B: Denial("7", "a policy", 7.5, 8.0), "condition": Denial("True", "a policy", 7.5, 8.0)},
+    denied={B: Denial("7", "a policy", 7.5, 8.0), "condition": Denial("True", "a policy", 7.5, 8.0)},  # since, retry_at
     condition_subject=("Denied", B),
     settled_digest="0c1d",
 )
 PASS_MEMORY = PassMemory(MEMORY, STATUS, Identity("n1", is_certain=True, is_own_node=True), "/srv/x.prom")
 SERVICE = ServiceStatus(
-    812,
-    100.0,
-    200.0,
-    "nobody there",
-    ("no udev",),
-    ("c.toml:1: x",),
-    True,
+    pid=812,
+    next_pass=100.0,
+    overdue_at_uptime=200.0,
+    error="nobody there",
+    event_source_errors=("no udev",),
+    configuration_errors=("c.toml:1: x",),
+    previous_active=True,
     metrics_error="full",
     metrics_advice="make room",
     watched_since=5.0,
@@ -73,8 +73,8 @@ def test_the_state_is_restored_unchanged(tmp_path: Path) -> None:
 def test_the_memory_of_a_pass_is_restored_unchanged_or_lost() -> None:
     text = pass_memory.to_text(PASS_MEMORY)
     assert pass_memory.from_text(text) == PASS_MEMORY
-    for other in ("", text[:-9], text.replace(__version__, "0.0.1")):
-        assert pass_memory.from_text(other) == PassMemory()
+    for unusable in ("", text[:-9], text.replace(__version__, "0.0.1")):
+        assert pass_memory.from_text(unusable) == PassMemory()
 
 
 def saved_config() -> CheckedConfig:
@@ -98,7 +98,7 @@ def with_checksum(data: dict[str, Any]) -> bytes:
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_damaged_file_counts_as_missing(tmp_path: Path, name: str) -> None:
-    """A file of another version also does. test_codec.py tests more kinds of damage."""
+    """A file of another version also counts as missing. test_codec.py tests more kinds of damage."""
     content, read, missing = FILES[name]
     assert read(str(tmp_path)) == missing
     data = json.loads(content)

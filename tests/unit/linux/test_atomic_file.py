@@ -16,8 +16,8 @@ from tests.support.forked import can_be_alone, run_alone
 def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
     """What a killed process has left does not matter, nor does a link that another user has made."""
     target, unfinished = tmp_path / "f", tmp_path / "f.new"
-    for number, left in enumerate((unfinished.touch, lambda: unfinished.symlink_to("other"))):
-        left()
+    for number, leave_behind in enumerate((unfinished.touch, lambda: unfinished.symlink_to("other"))):
+        leave_behind()
         replace_file(str(target), str(number).encode(), 0o640)
         assert (target.read_text(), target.stat().st_mode & 0o777) == (str(number), 0o640)
         assert os.listdir(tmp_path) == ["f"]
@@ -37,7 +37,7 @@ def test_what_is_missing_is_told_apart_from_what_cannot_be_read(
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "dangling").symlink_to("absent")
-    monkeypatch.setattr(atomic_file, "MAX_BYTES", 9)
+    monkeypatch.setattr(atomic_file, "MAX_BYTES", 9)  # the file has 10
     for path, code in (
         (file, errno.EFBIG),
         (tmp_path, errno.EISDIR),
@@ -71,5 +71,5 @@ except OSError as e:
 def test_a_file_system_that_cannot_be_written_is_detected_without_a_write(
     tmp_path: Path, mount: str, code: int
 ) -> None:
-    """Without a free inode, free space is of no use."""
+    """Without a free inode, no file can be created, although there is free space. {0} stands for the mount point."""
     assert run_alone(mount.format(tmp_path), _WRITE, str(tmp_path)) == f"{code}\n{code}\n"

@@ -16,7 +16,8 @@ from capacityd.linux.permissions import why_unreadable_to_root
 from capacityd.model.errors import HostError
 from tests.support.reachable import make_reachable
 
-OTHER = 12345
+OTHER = 12345  # the uid of another user
+# A shell that runs this name would create the file "ran".
 NAME = 'it\'s a $(touch ran) `x`; "y" & z.toml'
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other users")
 
@@ -32,11 +33,11 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def unreadable(file: Path) -> str:
+def why_unreadable(file: Path) -> str:
     return why_unreadable_to_root(str(file))
 
 
-def not_run(file: Path) -> str:
+def why_not_run(file: Path) -> str:
     with pytest.raises(HostError) as error:
         run_trusted([str(file)], 5.0)
     return str(error.value)
@@ -54,18 +55,18 @@ def make_program_without_loader(file: Path) -> None:
 
 # what is done to the file, how the message is obtained, and the command in the message
 MESSAGES: dict[str, tuple[Callable[[Path], object], Callable[[Path], str], str]] = {
-    "unreadable to its owner": (lambda file: file.chmod(0o044), unreadable, "chmod u+r FILE"),
-    "unreadable to root": (make_private_to_another, unreadable, "chown root FILE"),
-    "not executable": (lambda file: file.chmod(0o644), not_run, "chmod +x FILE"),
+    "unreadable to its owner": (lambda file: file.chmod(0o044), why_unreadable, "chmod u+r FILE"),
+    "unreadable to root": (make_private_to_another, why_unreadable, "chown root FILE"),
+    "not executable": (lambda file: file.chmod(0o644), why_not_run, "chmod +x FILE"),
     "with a byte order mark": (
         lambda file: file.write_bytes(b"\xef\xbb\xbf#!/bin/sh\n"),
-        not_run,
+        why_not_run,
         "sed -i '1s/^\\xef\\xbb\\xbf//' FILE",
     ),
-    "without its loader": (make_program_without_loader, not_run, "file FILE"),
+    "without its loader": (make_program_without_loader, why_not_run, "file FILE"),
     "with a carriage return": (
         lambda file: file.write_bytes(b"#!/bin/sh\r\n"),
-        not_run,
+        why_not_run,
         "sed -i 's/\\r$//' FILE",
     ),
 }
@@ -77,12 +78,13 @@ def test_a_shell_runs_the_command_of_a_message(file: Path, tmp_path: Path, case:
     change, message_about, command = MESSAGES[case]
     change(file)
     text = message_about(file)
+    # The command ends the message, as in "...: chmod u+r FILE)" or "... (`file FILE` names it)".
     script = text[re.search("(chown|chmod|sed|(?<=`)file) ", text).start() :]  # type: ignore[union-attr]
-    script = script.removesuffix(" names it)").removesuffix("`") if script.startswith("file") else script
-    script = script.removesuffix(")")
+    script = script.removesuffix(" names it)").removesuffix("`").removesuffix(")")
+    # These shell functions print a command's words, instead of running it.
     names = ("chown", "chmod", "sed", "file")
-    printed = "".join(f"{name}() {{ printf '%s\\n' {name} \"$@\" END; }}\n" for name in names)
-    done = subprocess.run(["sh", "-ec", printed + script], capture_output=True, text=True, check=True, cwd=tmp_path)
-    shown = [str(file) if word == "FILE" else word for word in shlex.split(command)]
-    assert done.stdout.removesuffix("\nEND\n").split("\n") == shown
+    functions = "".join(f"{name}() {{ printf '%s\\n' {name} \"$@\" END; }}\n" for name in names)
+    done = subprocess.run(["sh", "-ec", functions + script], capture_output=True, text=True, check=True, cwd=tmp_path)
+    expected = [str(file) if word == "FILE" else word for word in shlex.split(command)]
+    assert done.stdout.removesuffix("\nEND\n").split("\n") == expected
     assert not (tmp_path / "ran").exists()

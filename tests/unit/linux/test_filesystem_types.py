@@ -35,20 +35,20 @@ OF_PODS = (
     "/data/kube/plugins/driver.example.com/staging/pvc-1",
 )
 OF_THE_MACHINE = (
-    *("/var/lib/docker", "/var/lib/docker/overlay2", "/var/lib/kubelet", "/var/lib/kubelet/pods", "/var/lib/k0s"),
-    *(
-        "/var/lib/rancher/k3s/agent/containerd",
-        "/var/lib/containers/data",
-        "/var/lib/containers/storage",
-        *(
-            "/srv/pods/x",
-            "/srv/pods/x/data",
-            "/.snapshots/7/snapshot",
-            "/data/overlay",
-            "/srv/merged",
-            f"/srv/{ID[:40]}",
-        ),
-    ),
+    "/var/lib/docker",
+    "/var/lib/docker/overlay2",
+    "/var/lib/kubelet",
+    "/var/lib/kubelet/pods",
+    "/var/lib/k0s",
+    "/var/lib/rancher/k3s/agent/containerd",
+    "/var/lib/containers/data",
+    "/var/lib/containers/storage",
+    "/srv/pods/x",
+    "/srv/pods/x/data",
+    "/.snapshots/7/snapshot",
+    "/data/overlay",
+    "/srv/merged",
+    f"/srv/{ID[:40]}",  # shorter than the id of a container
 )
 
 

@@ -1,4 +1,4 @@
-"""Which links lead to a data file. The tests run as root with links, files and folders of other users."""
+"""Which links lead to a data file. The tests run as root with links, files and folders of other users_folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from capacityd.linux.opening import UntrustedLink, data_exists, open_data_file
 from capacityd.linux.path_walk import MAX_LINKS
 from tests.support.forked import open_files
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other users")
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other users_folder")
 ROOT, USER, OTHER = 0, 12345, 54321
 
 
@@ -49,29 +49,29 @@ def read(path: object) -> str:
         (USER, OTHER, False),
     ],
 )
-def test_a_link_counts_if_root_or_the_files_owner_made_it(
+def test_a_link_is_followed_if_root_or_the_files_owner_made_it(
     tmp_path: Path, position: str, target: str, link_owner: int, file_owner: int, followed: bool
 ) -> None:
     made(tmp_path / "secret/seats", file_owner)
     to = tmp_path / "secret" if target == "absolute" else Path("../secret")
-    users = tmp_path / "user"
-    users.mkdir()
-    os.chown(users, USER, USER)
+    users_folder = tmp_path / "user"
+    users_folder.mkdir()
+    os.chown(users_folder, USER, USER)
     if position == "last":
-        path = linked(users / "seats", to / "seats", link_owner)
+        path = linked(users_folder / "seats", to / "seats", link_owner)
     elif position == "folder":
-        path = linked(users / "in", to, link_owner) / "seats"
+        path = linked(users_folder / "in", to, link_owner) / "seats"
     elif position == "dots":
-        path = linked(users / "in", to, link_owner) / ".." / "secret" / "." / "seats"
+        path = linked(users_folder / "in", to, link_owner) / ".." / "secret" / "." / "seats"
     else:
-        linked(users / "second", to / "seats", link_owner)
-        path = linked(tmp_path / "first", "user/second", ROOT)
+        linked(users_folder / "second", to / "seats", link_owner)
+        path = linked(tmp_path / "first", "user/second", ROOT)  # root's link to the link above
     if followed:
         assert read(path) == "4"
         return
     with pytest.raises(UntrustedLink) as error:
         open_data_file(str(path))
-    link = users / {"last": "seats", "chain": "second"}.get(position, "in")
+    link = users_folder / {"last": "seats", "chain": "second"}.get(position, "in")
     assert str(error.value) == (
         f"{link} may be another user's link to a file of root, so it is not followed; configure the path that it leads "
         "to"
@@ -107,10 +107,10 @@ def test_a_hard_link_to_a_file_of_root_is_not_opened_where_others_can_make_one(
 
 
 def test_a_link_does_not_show_whether_a_file_of_root_exists(tmp_path: Path) -> None:
-    users = tmp_path / "user"
-    users.mkdir()
-    os.chown(users, USER, USER)
-    linked(users / "seats", tmp_path / "secret/file", USER)
+    users_folder = tmp_path / "user"
+    users_folder.mkdir()
+    os.chown(users_folder, USER, USER)
+    linked(users_folder / "seats", tmp_path / "secret/file", USER)
     messages = set()
     for make in (
         lambda: None,
@@ -121,7 +121,7 @@ def test_a_link_does_not_show_whether_a_file_of_root_exists(tmp_path: Path) -> N
         make()
         for action in (open_data_file, data_exists):
             with pytest.raises(UntrustedLink) as error:
-                action(str(users / "seats"))
+                action(str(users_folder / "seats"))
             messages.add(str(error.value))
     assert len(messages) == 1
 
@@ -129,21 +129,21 @@ def test_a_link_does_not_show_whether_a_file_of_root_exists(tmp_path: Path) -> N
 def test_another_users_text_is_in_no_message(tmp_path: Path) -> None:
     """Behind that user's link, each name is that user's choice."""
     made(tmp_path / "root", ROOT)
-    users = tmp_path / "user"
-    chosen = users / "$(reboot)"
-    chosen.mkdir(parents=True)
-    (chosen / "hard").hardlink_to(tmp_path / "root")
-    for path in (users, chosen):
+    users_folder = tmp_path / "user"
+    chosen_by_user = users_folder / "$(reboot)"
+    chosen_by_user.mkdir(parents=True)
+    (chosen_by_user / "hard").hardlink_to(tmp_path / "root")
+    for path in (users_folder, chosen_by_user):
         os.chown(path, USER, USER)
-    linked(users / "seats", "$(reboot)/hard", USER)
+    linked(users_folder / "seats", "$(reboot)/hard", USER)
     with pytest.raises(UntrustedLink) as error:
-        open_data_file(str(users / "seats"))
-    assert str(error.value).startswith(f"{users / 'seats'} may be")
+        open_data_file(str(users_folder / "seats"))
+    assert str(error.value).startswith(f"{users_folder / 'seats'} may be")
     assert "reboot" not in str(error.value)
 
 
 def test_a_long_chain_of_links_is_followed_whoever_made_it(tmp_path: Path) -> None:
-    """With more names than a process may have descriptors."""
+    """The targets of the links contain more names than a process may have open files."""
     made(tmp_path / "0", USER)
     (tmp_path / "a").mkdir()
     for number in range(1, MAX_LINKS + 1):
@@ -151,16 +151,16 @@ def test_a_long_chain_of_links_is_followed_whoever_made_it(tmp_path: Path) -> No
     assert read(tmp_path / str(MAX_LINKS)) == "4"
 
 
-def test_an_error_that_is_no_answer_about_a_file_is_no_link_of_another_user(
+def test_an_unrelated_error_is_not_reported_as_a_link_of_another_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For example, this process has no descriptor left."""
+    """For example, this process can open no more files."""
     linked(tmp_path / "seats", "secret", USER)
 
-    def used_up(*_: object, **__: object) -> str:
+    def fail(*_: object, **__: object) -> str:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    monkeypatch.setattr(os, "readlink", used_up)
+    monkeypatch.setattr(os, "readlink", fail)
     with pytest.raises(OSError, match="Too many open files"):
         open_data_file(str(tmp_path / "seats"))
 
@@ -193,8 +193,8 @@ def test_without_other_users_every_file_is_opened_as_by_open(tmp_path: Path, mon
     assert open_files() == before
 
 
-def test_no_link_is_followed_that_is_made_in_between(tmp_path: Path) -> None:
-    """A user replaces the own file with a link to root's file, again and again."""
+def test_a_link_that_is_made_while_the_path_is_opened_is_not_followed(tmp_path: Path) -> None:
+    """Again and again, a user replaces an own file with a link to root's file."""
     made(tmp_path / "secret", ROOT, "SECRET")
     folder = tmp_path / "user"
     folder.mkdir()

@@ -13,7 +13,7 @@ from tests.support.reachable import make_reachable
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other users")
 AS_SERVICE = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", "--clear-groups")
-OTHER = 1234
+OTHER = 1234  # the uid and gid of another user
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("owner", "mode", "folder_owner", "folder_mode", "expected"),
-    [
+    [  # expected: "STATE|REMEDY", or "" if the file is readable
         ((0, 0), 0o600, (0, 0), 0o700, ""),
         ((0, OTHER), 0o400, (0, OTHER), 0o100, ""),
         ((OTHER, OTHER), 0o644, (OTHER, OTHER), 0o755, ""),
@@ -48,14 +48,14 @@ def test_the_reason_why_root_without_capabilities_may_not_read_has_a_remedy_that
         os.chown(path, uid, gid)
         path.chmod(bits)
     reason = why_unreadable_to_root(str(file))
-    state, _, mend = expected.replace("FILE", str(file)).replace("FOLDER", str(file.parent)).partition("|")
+    state, _, remedy = expected.replace("FILE", str(file)).replace("FOLDER", str(file.parent)).partition("|")
     assert reason == (
-        f"{state} is not readable by the service, which is root without capabilities: {mend}" if mend else ""
+        f"{state} is not readable by the service, which is root without capabilities: {remedy}" if remedy else ""
     )
     read = subprocess.run([*AS_SERVICE, "cat", file], capture_output=True)
-    assert (read.returncode == 0) is not bool(expected), "the kernel decides the same"
-    if mend:
-        program, *arguments = mend.split()
+    assert (read.returncode == 0) == (expected == ""), "the kernel decides the same"
+    if remedy:
+        program, *arguments = remedy.split()
         subprocess.run([program, *arguments], check=True)
         assert why_unreadable_to_root(str(file)) != reason, "the advice helps"
 

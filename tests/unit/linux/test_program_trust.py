@@ -14,12 +14,12 @@ from capacityd.linux.trust import SERVICE_TRUST, flaw_of_command
 from tests import ROOT
 from tests.support.reachable import make_reachable
 
-OTHER = 12345
+OTHER = 12345  # the uid of another user
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other users")
 
 
 class Folders:
-    """A folder of root with the program `safe`, and a folder of another user with the program `theirs`."""
+    """A folder of root with the program `safe`, and a folder of another user with the program `bad`."""
 
     def __init__(self, top: Path) -> None:
         make_reachable(top)
@@ -47,7 +47,7 @@ def folders(tmp_path: Path) -> Folders:
     return Folders(tmp_path)
 
 
-# SAFE, BAD, OURS and THEIRS stand for the programs and folders above.
+# SAFE, BAD, OURS and THEIRS stand for the programs and folders above. BAD.elf and BAD.data are other files beside BAD.
 HARMLESS: tuple[Sequence[str], ...] = (
     ["SAFE"],
     ["SAFE", "OURS", "OURS/missing", "--file=SAFE", "/nonexistent", "x" * 5000, "\ud800", "a\0b", "/", ""],
@@ -89,26 +89,26 @@ def test_a_command_that_another_user_can_change_is_not_trusted(folders: Folders,
 
 
 @pytest.mark.parametrize(
-    ("first", "flaw"),
+    ("first_line", "flaw"),
     [
         ("#!/bin/sh", ""),
         ("#! /bin/sh -e", ""),
         ("#!{bad}", "THEIRS"),
         ("#! {bad} -x", "THEIRS"),
-        ("#!/bin/sh {bad}", ""),  # root's decision
-        ("#!{chain}", "THEIRS"),
+        ("#!/bin/sh {bad}", ""),  # an argument is root's decision
+        ("#!{chain}", "THEIRS"),  # a script whose interpreter is BAD
         ("#!/usr/bin/env sh", ""),
-        ("#!bin/sh", ""),  # as the kernel does in the folder /
-        ("#!{own}", ""),  # the kernel gives up
+        ("#!bin/sh", ""),  # relative to /, where the service runs
+        ("#!{own}", ""),  # its own interpreter: the kernel does not run it
         ("#!\t{bad}\t-x", "THEIRS"),
         ("#!", ""),
         ("", ""),
     ],
 )
-def test_a_script_is_trusted_only_with_its_interpreter(folders: Folders, first: str, flaw: str) -> None:
+def test_a_script_is_trusted_only_with_its_interpreter(folders: Folders, first_line: str, flaw: str) -> None:
     chain = folders.script("chain", f"#!{folders.bad}\n")
     own = folders.ours / "script"
-    script = folders.script("script", f"{first.format(bad=folders.bad, chain=chain, own=own)}\necho 1\n")
+    script = folders.script("script", f"{first_line.format(bad=folders.bad, chain=chain, own=own)}\necho 1\n")
     assert folders.flaw(script) == flaw.replace("THEIRS", str(folders.theirs))
 
 
@@ -119,7 +119,7 @@ def test_a_pipe_is_not_read(folders: Folders) -> None:
 
 
 def test_a_script_that_root_without_capabilities_cannot_read_is_not_trusted(folders: Folders) -> None:
-    """The kernel reads its first line, and runs the interpreter."""
+    """The kernel can still read the script's first line, and runs the interpreter."""
     script = folders.script("script", f"#!{folders.bad}\n")
     os.chmod(script, 0o111)
     code = (

@@ -32,7 +32,7 @@ def unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "systemctl").write_text(f"#!/bin/sh\ncat {tmp_path}/unit\n")
     (tmp_path / "systemctl").chmod(0o755)
     (tmp_path / "unit").write_text(SHIPPED)
-    (tmp_path / "status").write_text("Seccomp:\t0\nNoNewPrivs:\t1\n")
+    (tmp_path / "status").write_text("Seccomp:\t0\nNoNewPrivs:\t1\n")  # as /proc/self/status
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setattr(sandbox, "_STATUS", str(tmp_path / "status"))
     return tmp_path / "unit"
@@ -72,7 +72,7 @@ def test_the_shipped_unit_hides_what_it_should(unit: Path, path: str, hidden: bo
         ("PrivateTmp=disconnected", False),
     ],
 )
-def test_drop_ins_count(unit: Path, line: str, visible: bool) -> None:
+def test_the_settings_of_drop_ins_count(unit: Path, line: str, visible: bool) -> None:
     name = line.partition("=")[0]
     unit.write_text("".join(f"{old}\n" for old in SHIPPED.splitlines() if not old.startswith(f"{name}=")) + line)
     assert service_sandbox().hides("/tmp/x/seats") is not visible
@@ -92,9 +92,9 @@ def test_the_folder_behind_a_link_counts_and_each_path_of_a_command(unit: Path, 
     [("/dev/nvidia-none", Unknown), ("/tmp/x/role", Unknown), ("/srv/role", Absent), ("/dev/null", Quantity)],
 )
 def test_a_path_of_when_that_the_sandbox_hides_is_unknown(unit: Path, path: str, kind: type) -> None:
-    test = KeyMatcher("path", (GlobMatcher(path),), path)
-    licences = Resource("example.com/x", "static", (Table(settings={"quantity": 3}),), when=(test,))
-    reading = read_resource(licences, LiveHost(), "n1")
+    condition = KeyMatcher("path", (GlobMatcher(path),), path)
+    resource = Resource("example.com/x", "static", (Table(settings={"quantity": 3}),), when=(condition,))
+    reading = read_resource(resource, LiveHost(), "n1")
     assert isinstance(reading, kind), reading
     if isinstance(reading, Unknown):
         assert f"{path} may exist (the sandbox of capacityd.service hides" in reading.reason
@@ -108,7 +108,7 @@ def test_outside_of_the_sandbox_there_is_no_advice(unit: Path, tmp_path: Path) -
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a file to another user")
 def test_a_file_that_root_without_capabilities_may_not_read_is_hidden(unit: Path, tmp_path: Path) -> None:
-    """In a shell, root reads it."""
+    """Root can read the file in a shell, where it has all capabilities."""
     unit.write_text("PrivateTmp=no\n")
     (tmp_path / "seats").write_text("1")
     (tmp_path / "seats").chmod(0o600)

@@ -25,7 +25,7 @@ _TOO_LONG = 20  # seconds
 
 def _terminal() -> tuple[int, int]:
     reads, writes = pty.openpty()
-    termios.tcflow(writes, termios.TCOOFF)  # like Ctrl+S
+    termios.tcflow(writes, termios.TCOOFF)  # stops the output, like Ctrl+S
     return reads, writes
 
 
@@ -44,24 +44,24 @@ def _fill(fd: int) -> None:
         os.set_blocking(fd, True)
 
 
-@pytest.mark.parametrize("made", [os.pipe, _terminal, _sockets])
+@pytest.mark.parametrize("make_channel", [os.pipe, _terminal, _sockets])
 @pytest.mark.parametrize("full", [True, False])
 def test_an_unread_standard_error_does_not_block_logging(
-    made: Callable[[], tuple[int, int]], full: bool, capfd: pytest.CaptureFixture[str]
+    make_channel: Callable[[], tuple[int, int]], full: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Logging does not wait, opens no file and drops text that does not fit. The file's flags stay as they were."""
+    """Logging does not wait, opens no file, drops text that does not fit, and keeps standard error's flags."""
 
     def write() -> tuple[int, bytes]:
         signal.alarm(_TOO_LONG)
         os.environ.pop("JOURNAL_STREAM", None)
-        reads, writes = made()
+        reads, writes = make_channel()
         if full:
             _fill(writes)
-        elif made is _terminal:
+        elif make_channel is _terminal:
             termios.tcflow(writes, termios.TCOON)
         os.dup2(reads, 0)
         os.dup2(writes, 2)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))  # from now on, no file can be opened
         for _ in range(100):
             systemd.log(systemd.Priority.WARNING, "degraded \ud800")
         use_nonblocking_stderr()

@@ -24,7 +24,7 @@ from tests import ROOT
 from tests.support.forked import forked, open_files
 from tests.support.reachable import make_reachable
 
-OTHER = 12345
+OTHER = 12345  # the uid and gid of another user
 FOLDER_OF_ROOT = "use a folder that only root may write"
 pytestmark = pytest.mark.other_user
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other users")
@@ -40,14 +40,14 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def owned(path: Path, uid: int = OTHER, gid: int = OTHER, mode: int | None = None) -> None:
+def change_owner(path: Path, uid: int = OTHER, gid: int = OTHER, mode: int | None = None) -> None:
     os.chown(path, uid, gid, follow_symlinks=False)
     if mode is not None:
         path.chmod(mode)
 
 
-def acl_entry(path: Path) -> None:
-    """As setfacl -m u:12345:rw: the entries owner, named user, group, mask, others (acl(5))."""
+def add_acl_entry(path: Path) -> None:
+    """Does what setfacl -m u:12345:rw does. The entries are owner, named user, group, mask, others (acl(5))."""
     entries = [(1, 6, 0xFFFFFFFF), (2, 6, OTHER), (4, 4, 0xFFFFFFFF), (16, 6, 0xFFFFFFFF), (32, 4, 0xFFFFFFFF)]
     packed = (2).to_bytes(4, "little")
     for tag, permissions, user in entries:
@@ -55,22 +55,22 @@ def acl_entry(path: Path) -> None:
     os.setxattr(path, "system.posix_acl_access", packed)
 
 
-def behind_a_link(file: Path, *, links_owner: int = 0, folders_mode: int = 0o755) -> None:
+def put_behind_a_link(file: Path, *, links_owner: int = 0, folders_mode: int = 0o755) -> None:
     """Moves the file away and makes a link in its place."""
     target = file.parents[2] / "target"
     file.rename(target)
     file.symlink_to(target)
-    owned(file, links_owner, links_owner)
+    change_owner(file, links_owner, links_owner)
     file.parent.chmod(folders_mode)
 
 
-def behind_a_link_to_another(file: Path) -> None:
-    behind_a_link(file)
-    owned(file.resolve())
+def put_behind_a_link_to_another(file: Path) -> None:
+    put_behind_a_link(file)
+    change_owner(file.resolve())
 
 
-def in_a_sticky_folder(file: Path) -> None:
-    owned(file)
+def put_in_a_sticky_folder(file: Path) -> None:
+    change_owner(file)
     file.parent.chmod(0o1777)
 
 
@@ -78,30 +78,30 @@ def in_a_sticky_folder(file: Path) -> None:
 CASES: dict[str, tuple[Callable[[Path], object], str]] = {
     "root's alone": (lambda f: None, ""),
     "readable by its group and by all": (lambda f: f.chmod(0o755), ""),
-    "another's": (owned, "chown root FILE"),
-    "another's, and read-only": (lambda f: owned(f, mode=0o444), "chown root FILE"),
-    "of another's group, which may only read": (lambda f: owned(f, 0, OTHER, 0o640), ""),
-    "of another's group, which may write": (lambda f: owned(f, 0, OTHER, 0o664), "chmod go-w FILE"),
+    "another's": (change_owner, "chown root FILE"),
+    "another's, and read-only": (lambda f: change_owner(f, mode=0o444), "chown root FILE"),
+    "of another's group, which may only read": (lambda f: change_owner(f, 0, OTHER, 0o640), ""),
+    "of another's group, which may write": (lambda f: change_owner(f, 0, OTHER, 0o664), "chmod go-w FILE"),
     "writable by all": (lambda f: f.chmod(0o646), "chmod go-w FILE"),
-    "writable by an ACL": (acl_entry, "chmod go-w FILE"),
-    "in another's folder": (lambda f: owned(f.parent), FOLDER_OF_ROOT),
-    "in a folder of another's group": (lambda f: owned(f.parent, 0, OTHER, 0o775), "chmod go-w FOLDER"),
+    "writable by an ACL": (add_acl_entry, "chmod go-w FILE"),
+    "in another's folder": (lambda f: change_owner(f.parent), FOLDER_OF_ROOT),
+    "in a folder of another's group": (lambda f: change_owner(f.parent, 0, OTHER, 0o775), "chmod go-w FOLDER"),
     "in a folder that all may write": (lambda f: f.parent.chmod(0o777), "chmod go-w FOLDER"),
     "below a folder such as /tmp": (lambda f: f.parents[1].chmod(0o1777), ""),
-    "in another's folder such as /tmp": (lambda f: owned(f.parent, mode=0o1777), FOLDER_OF_ROOT),
-    "another's, in a folder such as /tmp": (in_a_sticky_folder, FOLDER_OF_ROOT),
-    "below another's folder": (lambda f: owned(f.parents[1]), FOLDER_OF_ROOT),
+    "in another's folder such as /tmp": (lambda f: change_owner(f.parent, mode=0o1777), FOLDER_OF_ROOT),
+    "another's, in a folder such as /tmp": (put_in_a_sticky_folder, FOLDER_OF_ROOT),
+    "below another's folder": (lambda f: change_owner(f.parents[1]), FOLDER_OF_ROOT),
     "below a folder that all may write": (lambda f: f.parents[1].chmod(0o777), "chmod go-w ABOVE"),
-    "behind a link of root": (behind_a_link, ""),
+    "behind a link of root": (put_behind_a_link, ""),
     "behind a link of another in a folder such as /tmp": (
-        lambda f: behind_a_link(f, links_owner=OTHER, folders_mode=0o1777),
+        lambda f: put_behind_a_link(f, links_owner=OTHER, folders_mode=0o1777),
         FOLDER_OF_ROOT,
     ),
     "behind a link in a folder that all may write": (
-        lambda f: behind_a_link(f, folders_mode=0o777),
+        lambda f: put_behind_a_link(f, folders_mode=0o777),
         "chmod go-w FOLDER",
     ),
-    "behind a link to another's file": (behind_a_link_to_another, "chown root TARGET"),
+    "behind a link to another's file": (put_behind_a_link_to_another, "chown root TARGET"),
 }
 
 
@@ -155,7 +155,6 @@ def test_a_file_that_another_user_could_change_has_a_remedy_that_helps(
 @as_root
 @pytest.mark.parametrize("case", [case for case, (_, remedy) in CASES.items() if remedy])
 def test_no_file_is_refused_that_another_user_cannot_change(file: Path, case: str) -> None:
-    """No file is refused for nothing."""
     CASES[case][0](file)
     assert changed_by_another(file)
 
@@ -183,7 +182,7 @@ def test_only_what_has_content_counts(file: Path) -> None:
     """Nothing special is opened. A folder that is only named may be another user's."""
     os.mkfifo(file.parent / "pipe", 0o600)
     (file.parent / "theirs").mkdir()
-    owned(file.parent / "theirs")
+    change_owner(file.parent / "theirs")
     for path in ("/dev/null", str(file.parent / "pipe"), str(file.parent / "theirs")):
         assert flaw_of(path, SERVICE_TRUST) is None
         with pytest.raises(OSError, match=r"Not a regular file|Is a directory"):
@@ -216,9 +215,9 @@ def test_a_path_that_leads_nowhere_has_no_flaw(tmp_path: Path) -> None:
 
 @as_root
 def test_two_dots_leave_the_folder_that_a_link_leads_to(file: Path) -> None:
-    """As in the kernel, and not the folder that holds the link."""
+    """The kernel does so, too. It does not return to the folder that holds the link."""
     (file.parents[2] / "link").symlink_to(file.parent)
-    owned(file.parents[1])
+    change_owner(file.parents[1])
     for path in (f"{file.parents[2]}/link/../folder/file", f"{file.parents[2]}/link/../../above"):
         flaw = flaw_of(path, SERVICE_TRUST)
         assert flaw is not None
@@ -227,21 +226,21 @@ def test_two_dots_leave_the_folder_that_a_link_leads_to(file: Path) -> None:
 
 # the owner and the mode of the folder and of the file, the user who asks, and the flaw
 OF_USERS = {
-    "an ordinary user trusts the own files": (OTHER, 0o755, OTHER, 0o644, OTHER, ""),
-    "but not those of a third one": (OTHER, 0o755, OTHER, 0o644, OTHER + 1, "mode 0755): " + FOLDER_OF_ROOT),
-    "nor a folder that hides what is in it": (OTHER, 0o700, 0, 0o644, OTHER + 1, "mode 0700): " + FOLDER_OF_ROOT),
-    "the own group may write, as with the umask of Ubuntu": (0, 0o755, OTHER, 0o664, OTHER, ""),
-    "what root does depends on no group": (0, 0o755, 0, 0o664, 0, "is writable by its group"),
+    "a user's own files": (OTHER, 0o755, OTHER, 0o644, OTHER, ""),
+    "the files of a third user": (OTHER, 0o755, OTHER, 0o644, OTHER + 1, f"mode 0755): {FOLDER_OF_ROOT}"),
+    "a folder that hides its content": (OTHER, 0o700, 0, 0o644, OTHER + 1, f"mode 0700): {FOLDER_OF_ROOT}"),
+    "the user's own group, as with Ubuntu's umask": (0, 0o755, OTHER, 0o664, OTHER, ""),
+    "the group of a file of root, for root": (0, 0o755, 0, 0o664, 0, "is writable by its group"),
 }
 
 
 @as_root
 @pytest.mark.parametrize(("folder", "folder_mode", "owner", "mode", "user", "why"), OF_USERS.values(), ids=OF_USERS)
-def test_a_user_trusts_root_and_the_own_files(
+def test_a_user_trusts_root_and_their_own_files(
     file: Path, folder: int, folder_mode: int, owner: int, mode: int, user: int, why: str
 ) -> None:
-    owned(file, owner, owner, mode)
-    owned(file.parent, folder, folder, folder_mode)
+    change_owner(file, owner, owner, mode)
+    change_owner(file.parent, folder, folder, folder_mode)
 
     def flaw() -> str:
         os.setgid(user)
@@ -254,19 +253,19 @@ def test_a_user_trusts_root_and_the_own_files(
 
 @as_root
 def test_the_owner_of_a_named_file_is_trusted(file: Path) -> None:
-    owned(file, OTHER, OTHER, 0o664)
+    change_owner(file, OTHER, OTHER, 0o664)
     assert flaw_of(str(file), trust_in(str(file))) is None
     assert trust_in(f"{file}.missing").users == trust_of_current_user().users
-    owned(file.parent, 0, 0, 0o1777)
+    change_owner(file.parent, 0, 0, 0o1777)
     assert flaw_of(str(file), trust_in(str(file))) is None, "such as /tmp/try.toml"
-    owned(file, OTHER, OTHER, 0o666)
+    change_owner(file, OTHER, OTHER, 0o666)
     assert flaw_of(str(file), trust_in(str(file))) is not None
 
 
 @as_root
 def test_in_the_services_user_namespace_the_flaws_are_the_same(file: Path) -> None:
-    """There, all other users have one uid. The answers are the same."""
-    owned(file.parent, 0, OTHER, 0o775)
+    """In this namespace, all other users have one uid."""
+    change_owner(file.parent, 0, OTHER, 0o775)
     code = "import sys; from capacityd.linux.trust import *; print(flaw_of(sys.argv[1], trust_of_current_user()))"
     command = ["unshare", "--map-root-user", sys.executable, "-c", code, str(file)]
 
@@ -275,8 +274,8 @@ def test_in_the_services_user_namespace_the_flaws_are_the_same(file: Path) -> No
         return done.stdout.strip()
 
     assert answer() == f"{file.parent} is writable by its group (owner root, mode 0775): chmod go-w {file.parent}"
-    owned(file.parent, OTHER, 0, 0o755)
+    change_owner(file.parent, OTHER, 0, 0o755)
     why = f"{file.parent} does not belong to root (owner another user, mode 0755): {FOLDER_OF_ROOT}"
     assert answer() == why
-    owned(file.parent, 0, 0)
+    change_owner(file.parent, 0, 0)
     assert answer() == "None"

@@ -97,7 +97,7 @@ shapes = st.builds(
     st.dictionaries(texts, documents, max_size=2),
 )
 WHOLE = encode(Shape("a", Colour.RED, (Point(1, 2),), (3, "b"), {"c": 1.5}, frozenset({"d"}), 4, False, {"e": [None]}))
-REFUSED: dict[str, list[Any]] = {
+REFUSED: dict[str, list[Any]] = {  # a key of WHOLE, and values that its type does not allow
     "name": [None, 7, ["a"]],
     "colour": ["green", 1],
     "points": [None, "text", [7], {"x": 1}],
@@ -181,7 +181,7 @@ def test_a_changed_byte_is_malformed_or_changes_nothing() -> None:
     content = to_file(decode(Shape, WHOLE), "1.0")
     for at in range(len(content)):
         for bit in range(8):
-            damaged = content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :]
+            damaged = content[:at] + bytes([content[at] ^ (1 << bit)]) + content[at + 1 :]
             try:
                 assert encode(from_file(Shape, damaged, "1.0")) == WHOLE, damaged
             except Malformed:

@@ -20,9 +20,12 @@ A, B = Key("example.com/a"), Key("example.com/b")
 
 def test_a_key_is_restored_from_its_text_and_sorts_resources_first() -> None:
     keys = [A, B, A.label, B.label]
-    assert [Key.from_text(str(key)) for key in keys] == keys == sorted([B.label, A.label, B, A])
+    assert [Key.from_text(str(key)) for key in keys] == keys
+    assert sorted([B.label, A.label, B, A]) == keys
     assert [str(key) for key in keys[1:3]] == ["example.com/b", "label example.com/a"]
-    assert (A.label.is_label, A.is_label, A.label.kind) == (True, False, "label")
+    assert A.label.is_label
+    assert not A.is_label
+    assert A.label.kind == "label"
 
 
 def test_a_mapping_with_keys_crosses_a_process_boundary() -> None:
@@ -30,14 +33,14 @@ def test_a_mapping_with_keys_crosses_a_process_boundary() -> None:
     assert decode(Memory, json.loads(json.dumps(encode(memory)))) == memory
 
 
-READ: list[tuple[str | None, Mapping[Key, int], str]] = [
+ANNOTATIONS: list[tuple[str | None, Mapping[Key, int], str]] = [
     # the annotation, what is published, why it is not readable
     (None, {}, ""),
     ("{}", {}, ""),
     ('{"example.com/a": 4, "label example.com/a": 3}', {A: 4, A.label: 3}, ""),
     ("{", {}, "it is not a JSON object"),
     ("[1]", {}, "it is not a JSON object"),
-    ("[" * 100_000, {}, "it is not a JSON object"),
+    ("[" * 100_000, {}, "it is not a JSON object"),  # nested too deeply for the parser
     (
         '{"example.com/a": true, "example.com/b": 1.0, "c": 1, "cpu": 1, "example.com/d": -1, "example.com/e": "1"}',
         {},
@@ -47,7 +50,7 @@ READ: list[tuple[str | None, Mapping[Key, int], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("annotation", "published", "why"), READ)
+@pytest.mark.parametrize(("annotation", "published", "why"), ANNOTATIONS)
 def test_only_what_capacityd_can_have_written_counts(
     annotation: str | None, published: Mapping[Key, int], why: str
 ) -> None:

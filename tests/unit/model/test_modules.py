@@ -25,11 +25,11 @@ from capacityd.model.modules import import_failure
 def test_a_damaged_library_names_its_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, content: str, advice: str
 ) -> None:
-    """Whatever its import raises: libraries of different versions may not fit each other."""
+    """The import may raise any error, for example if the versions of two libraries don't fit each other."""
     (tmp_path / f"{module}.py").write_text(f"{content}\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, module, raising=False)
-    with pytest.raises(Exception) as raised:  # any
+    with pytest.raises(Exception) as raised:  # of any type
         importlib.import_module(module)
     message = str(import_failure(raised.value))
     assert message.startswith("a library that capacityd needs is missing or damaged, in /")

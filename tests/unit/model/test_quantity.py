@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 from capacityd.model.quantity import LARGEST_QUANTITY, name_problem, parse_quantity, parse_whole_number, whole_quantity
 
 SUFFIXES = ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]
-numbers = st.tuples(
-    st.sampled_from(["", "+", "-"]), st.integers(0, 10**12), st.sampled_from(["", ".", ".5", ".125", ".0"])
-)
+signs, fractions = st.sampled_from(["", "+", "-"]), st.sampled_from(["", ".", ".5", ".125", ".0"])
+numbers = st.builds("{}{}{}".format, signs, st.integers(0, 10**12), fractions)  # such as "-12.5"
 
 
-def theirs(text: str) -> Decimal:
+def parsed_by_client(text: str) -> Decimal:
     """The value that the Kubernetes client parses."""
     from kubernetes.utils import quantity as client  # takes a second to import, and no other test needs it
 
@@ -25,27 +24,27 @@ def theirs(text: str) -> Decimal:
 
 
 @given(numbers, st.sampled_from(SUFFIXES))
-def test_a_quantity_is_parsed_as_the_client_does(number: tuple[str, int, str], suffix: str) -> None:
-    text = f"{number[0]}{number[1]}{number[2]}{suffix}"
+def test_a_quantity_is_parsed_as_the_client_does(number: str, suffix: str) -> None:
+    text = f"{number}{suffix}"
     with localcontext() as exact:
         exact.prec = 100  # the client rounds to 28 digits
-        assert Fraction(*parse_quantity(text)) == Fraction(theirs(text))
+        assert Fraction(*parse_quantity(text)) == Fraction(parsed_by_client(text))
 
 
 @given(numbers, st.integers(-30, 30), st.sampled_from("eE"))
-def test_an_exponent_is_a_power_of_ten(number: tuple[str, int, str], exponent: int, e: str) -> None:
-    plain = f"{number[0]}{number[1]}{number[2]}"
-    assert Fraction(*parse_quantity(f"{plain}{e}{exponent}")) == Fraction(Decimal(plain)) * Fraction(10) ** exponent
+def test_an_exponent_is_a_power_of_ten(number: str, exponent: int, e: str) -> None:
+    value = Fraction(*parse_quantity(f"{number}{e}{exponent}"))
+    assert value == Fraction(Decimal(number)) * Fraction(10) ** exponent
 
 
 @given(st.integers(0, LARGEST_QUANTITY))
 def test_a_whole_number_is_the_same_in_any_notation(number: int) -> None:
-    spelt = [str(number), f"{number}.0", f"+{number}", f"{number}000m", f"{number}e0", f"0{number}"]
+    notations = [str(number), f"{number}.0", f"+{number}", f"{number}000m", f"{number}e0", f"0{number}"]
     if number % 1000 == 0:
-        spelt += [f"{number // 1000}k", f"{number // 1000}e3"]
+        notations += [f"{number // 1000}k", f"{number // 1000}e3"]
     if number % 1024 == 0:
-        spelt.append(f"{number // 1024}Ki")
-    for text in spelt:
+        notations.append(f"{number // 1024}Ki")
+    for text in notations:
         assert whole_quantity(text) == number
     for text in (str(number), f"00{number}"):
         assert parse_whole_number(text) == number
@@ -71,7 +70,7 @@ def test_any_text_is_a_quantity_or_a_value_error(text: str) -> None:
         assert whole_quantity(text) is None
         return
     assert denominator >= 1
-    assert theirs(text.replace("e+", "e")) == Decimal(numerator) / Decimal(denominator)
+    assert parsed_by_client(text.replace("e+", "e")) == Decimal(numerator) / Decimal(denominator)
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.0", "1e3", "1k", "٣", "²", " 1", str(LARGEST_QUANTITY + 1), "9" * 5000])

@@ -26,7 +26,7 @@ _READINGS: Mapping[str, Reading] = {"absent": Absent("none"), "unknown": Unknown
 class Story:
     """A machine, its Node and a judge. Most methods are one step, and return the story.
 
-    self.at is the time in seconds. A reading is told with has(), before reads() or writes() makes a pass see it.
+    self.at is the time in seconds. A reading is told with has(), before reads_machine() or writes() reads it.
     """
 
     def __init__(self, judge: Judge | None = None, **configuration: Any) -> None:
@@ -51,10 +51,10 @@ class Story:
         self.judge.machine_boots(self.at)
         return self
 
-    def configure(self, *names: str, adopt: bool = False, label: bool = False, **others: Any) -> Story:
+    def configure(self, *names: str, adopt: bool = False, label: bool = False, **settings: Any) -> Story:
         resources = {name: ConfiguredResource(adopt, label) for name in names or (A,)}
-        others.setdefault("lower_after", 10.0)
-        self.judge.configuration_becomes(self.at, Configuration(**{"resources": resources, **others}))
+        settings.setdefault("lower_after", 10.0)
+        self.judge.configuration_becomes(self.at, Configuration(**{"resources": resources, **settings}))
         return self
 
     def has(self, **numbers: int | str) -> Story:
@@ -73,7 +73,7 @@ class Story:
         self.judge.node_becomes(self.at, self.node, Writer.OTHER)
         return self
 
-    def others(self, by: Writer = Writer.OTHER, **changes: Any) -> Story:
+    def other_writes(self, by: Writer = Writer.OTHER, **changes: Any) -> Story:
         """Another writer changes the Node. changes: the arguments of changed()."""
         self.node = changed(self.node, **changes)
         self.judge.node_becomes(self.at, self.node, by)
@@ -93,26 +93,26 @@ class Story:
 
     # What capacityd does
 
-    def reads(self) -> Story:
+    def reads_machine(self) -> Story:
         """A pass reads the machine."""
         self.judge.pass_reads(self.at, dict(self._readings))
         return self
 
-    def sees(self) -> Story:
+    def reads_node(self) -> Story:
         """A pass reads the Node."""
         self.judge.pass_requests(self.at)
         self.judge.pass_sees(self.at, copy.deepcopy(self.node))
         return self
 
-    def writes(self, *, stored: Mapping[str, Any] | None = None, saw: bool = True, **changes: Any) -> Story:
+    def writes(self, *, stored: Mapping[str, Any] | None = None, reads_first: bool = True, **changes: Any) -> Story:
         """A pass reads the machine and the Node, and writes the changes.
 
-        saw: whether it reads the Node first. stored: what a webhook changes in the written Node.
+        reads_first: whether it reads the Node before. stored: what a webhook changes in the written Node.
         """
         assert self.node is not None
-        self.reads()
-        if saw:
-            self.sees()
+        self.reads_machine()
+        if reads_first:
+            self.reads_node()
         after = changed(self.node, **changes)
         self.judge.pass_requests(self.at)
         self.judge.pass_patches(self.at, self.node, after)
@@ -120,19 +120,20 @@ class Story:
         self.judge.node_becomes(self.at, self.node, Writer.CAPACITYD)
         return self
 
-    def publishes(self, *, true: bool | None = True, label: bool = False, **numbers: int) -> Story:
+    def publishes(self, *, condition: bool | None = True, label: bool = False, **numbers: int) -> Story:
         """A pass writes these numbers of a, b, …, removes all its other keys, and sets the condition.
 
-        true: whether the condition is True. label: whether the pass also writes the labels.
+        condition: whether the condition becomes True; None leaves it. label: whether the pass also writes the labels.
         """
         quantities = {f"example.com/{letter}": number for letter, number in numbers.items()}
         texts = {name: str(number) for name, number in quantities.items()}
-        listed = quantities | ({view.label(name): number for name, number in quantities.items()} if label else {})
+        annotated = quantities | ({view.label(name): number for name, number in quantities.items()} if label else {})
         labels = texts if label else {}
-        old = {*view.published(self.node)} - listed.keys()
+        old = {*view.published(self.node)} - annotated.keys()
         gone: dict[str, Any] = {view.resource_of(name): None for name in old}
+        after = gone | texts
         changed_labels = {view.resource_of(name): None for name in old if view.is_label(name)} | labels
-        self.writes(capacity=gone | texts, allocatable=gone | texts, labels=changed_labels, listed=listed, true=true)
+        self.writes(capacity=after, allocatable=after, labels=changed_labels, annotated=annotated, condition=condition)
         return self
 
     def shows(self, text: str) -> Story:
@@ -147,13 +148,13 @@ def changed(
     capacity: Mapping[str, str | None] | None = None,
     allocatable: Mapping[str, str | None] | None = None,
     labels: Mapping[str, str | None] | None = None,
-    listed: Mapping[str, int] | str | None = None,
-    true: bool | None = None,
+    annotated: Mapping[str, int] | str | None = None,
+    condition: bool | None = None,
     **rest: object,
 ) -> dict[str, Any]:
     """The Node with these values. The value None removes a name.
 
-    listed: the numbers in the annotation, or its text. true: whether the condition is True. rest: the Node's new spec.
+    annotated: the numbers in the annotation, or its text. condition: whether it is True. rest: the Node's new spec.
     """
     assert document is not None
     after: dict[str, Any] = copy.deepcopy(dict(document))
@@ -161,11 +162,11 @@ def changed(
     for part, values in ((status["capacity"], capacity), (status["allocatable"], allocatable)):
         merge(part, values or {})
     merge(metadata.setdefault("labels", {}), labels or {})
-    if listed is not None:
-        metadata["annotations"][view.PUBLISHED] = listed if isinstance(listed, str) else json.dumps(listed)
-    if true is not None:
-        of_others = [condition for condition in status["conditions"] if condition["type"] != view.CONDITION]
-        status["conditions"] = [*of_others, {"type": view.CONDITION, "status": str(true)}]
+    if annotated is not None:
+        metadata["annotations"][view.PUBLISHED] = annotated if isinstance(annotated, str) else json.dumps(annotated)
+    if condition is not None:
+        of_others = [other for other in status["conditions"] if other["type"] != view.CONDITION]
+        status["conditions"] = [*of_others, {"type": view.CONDITION, "status": str(condition)}]
     if rest:
         after["spec"] = rest
     return after

@@ -30,23 +30,23 @@ def published(a: int = 4, **configuration: Any) -> Story:
 # Parts of stories.
 
 
-def _another_key(story: Story) -> None:
-    story.others(capacity={B: "9"}, allocatable={B: "9"})
+def _foreign_key(story: Story) -> None:
+    story.other_writes(capacity={B: "9"}, allocatable={B: "9"})
     story.configure(A, B)
     story.has(b=2)
 
 
-def _of_a_plugin(story: Story) -> None:
+def _key_of_plugin(story: Story) -> None:
     story.has_plugins(B)
     story.configure(A, B)
     story.has(b=2)
 
 
 def _changed_by_another(story: Story) -> None:
-    story.others(capacity={A: "7"}, allocatable={A: "7"})
+    story.other_writes(capacity={A: "7"}, allocatable={A: "7"})
     story.has(a="absent")
-    story.reads()
-    story.at += 11.0
+    story.reads_machine()
+    story.at += 11.0  # unlike waits(): the judge does not look in between
 
 
 def _unknown(story: Story) -> None:
@@ -55,7 +55,7 @@ def _unknown(story: Story) -> None:
 
 def _lower(story: Story) -> None:
     story.has(a=2)
-    story.reads()
+    story.reads_machine()
     story.at += 9.0
 
 
@@ -63,48 +63,52 @@ def _lower_at_boot(story: Story) -> None:
     story.boots()
     story.configure(lower_after_boot=60.0)
     story.has(a=2)
-    story.reads()
+    story.reads_machine()
     story.at += 15.0
 
 
-def _observes(story: Story) -> None:
+def _observe(story: Story) -> None:
     story.configure(observe=True)
 
 
-def _unseen(story: Story) -> None:
-    story.sees()
-    story.others(capacity={A: "9"}, allocatable={A: "9"})
+def _changed_after_the_read(story: Story) -> None:
+    story.reads_node()
+    story.other_writes(capacity={A: "9"}, allocatable={A: "9"})
 
 
 def _remove(story: Story) -> None:
-    story.writes(capacity={A: None}, allocatable={A: None}, listed={}, true=True)
+    story.writes(capacity={A: None}, allocatable={A: None}, annotated={}, condition=True)
 
 
 def _give_up(story: Story) -> None:
-    story.writes(listed={}, true=True)
+    story.writes(annotated={}, condition=True)
 
 
 # The name of the promise, what happens before, and the step that breaks the promise.
 BROKEN: dict[str, tuple[str, Happens, Happens]] = {
-    "another's key is changed": ("untouched", _another_key, lambda s: s.publishes(a=4, b=2)),
-    "another's key is taken over": ("untouched", _another_key, lambda s: s.writes(listed={A: 4, B: 9}, true=False)),
+    "another's key is changed": ("untouched", _foreign_key, lambda s: s.publishes(a=4, b=2)),
+    "another's key is taken over": (
+        "untouched",
+        _foreign_key,
+        lambda s: s.writes(annotated={A: 4, B: 9}, condition=False),
+    ),
     "another's value is removed": ("untouched", _changed_by_another, _remove),
-    "a device plugin's key is written": ("untouched", _of_a_plugin, lambda s: s.publishes(a=4, b=2)),
+    "a device plugin's key is written": ("untouched", _key_of_plugin, lambda s: s.publishes(a=4, b=2)),
     "cpu is removed": (
         "untouched",
-        lambda s: s.others(listed={A: 4, "cpu": 8}),
+        lambda s: s.other_writes(annotated={A: 4, "cpu": 8}),
         lambda s: s.writes(capacity={"cpu": None}),
     ),
     "the Node's spec is changed": ("untouched", lambda s: None, lambda s: s.writes(unschedulable=True)),
     "a key is created without a configuration": (
         "untouched",
         lambda s: None,
-        lambda s: s.writes(capacity={B: "1"}, allocatable={B: "1"}, listed={A: 4, B: 1}),
+        lambda s: s.writes(capacity={B: "1"}, allocatable={B: "1"}, annotated={A: 4, B: 1}),
     ),
     "a number is lowered while the reading is unknown": (
         "unknown_keeps",
         _unknown,
-        lambda s: s.publishes(a=3, true=False),
+        lambda s: s.publishes(a=3, condition=False),
     ),
     "a number is removed while the reading is unknown": ("unknown_keeps", _unknown, _remove),
     "a number falls early": ("holds", _lower, lambda s: s.publishes(a=2)),
@@ -112,23 +116,23 @@ BROKEN: dict[str, tuple[str, Happens, Happens]] = {
     "True is written although the machine has another number": (
         "true_when_written",
         lambda s: s.has(a=5),
-        lambda s: s.writes(true=True),
+        lambda s: s.writes(condition=True),
     ),
     "True is written although more is allocatable than is published": (
         "true_when_written",
-        lambda s: s.others(allocatable={A: "9"}),
-        lambda s: s.writes(true=True),
+        lambda s: s.other_writes(allocatable={A: "9"}),
+        lambda s: s.writes(condition=True),
     ),
     "True is written although another has changed a number whose reduction is held": (
         "true_when_written",
-        lambda s: s.has(a=3).others(capacity={A: "8"}, allocatable={A: "8"}),
-        lambda s: s.writes(true=True),
+        lambda s: s.has(a=3).other_writes(capacity={A: "8"}, allocatable={A: "8"}),
+        lambda s: s.writes(condition=True),
     ),
-    "observe mode writes": ("observes", _observes, lambda s: s.publishes(a=4)),
+    "observe mode writes": ("observes", _observe, lambda s: s.publishes(a=4)),
     "an unseen value is overwritten": (
         "seen",
-        _unseen,
-        lambda s: s.writes(saw=False, capacity={A: "4"}, allocatable={A: "4"}),
+        _changed_after_the_read,
+        lambda s: s.writes(reads_first=False, capacity={A: "4"}, allocatable={A: "4"}),
     ),
     "True stays although the machine has less": (
         "true_only_while_right",
@@ -142,41 +146,41 @@ BROKEN: dict[str, tuple[str, Happens, Happens]] = {
     ),
     "True stays although another has set the label": (
         "true_only_while_right",
-        lambda s: s.configure(label=True).others(labels={A: "7"}),
+        lambda s: s.configure(label=True).other_writes(labels={A: "7"}),
         lambda s: s.waits(30.0),
     ),
     "a wrong number is not corrected": (
         "right_in_time",
-        lambda s: s.writes(true=False).has(a=5),
+        lambda s: s.writes(condition=False).has(a=5),
         lambda s: s.waits(90.0),
     ),
-    "the condition stays False": ("right_in_time", lambda s: s.others(true=False), lambda s: s.waits(90.0)),
+    "the condition stays False": ("right_in_time", lambda s: s.other_writes(condition=False), lambda s: s.waits(90.0)),
     "a number is written too often": (
         "few_writes",
         lambda s: None,
-        lambda s: [(s.waits(2.0), s.has(a=number), s.publishes(a=number)) for number in range(5, 13)],
+        lambda s: [s.waits(2.0).has(a=number).publishes(a=number) for number in range(5, 13)],
     ),
     "a request while nothing changes": (
         "quiet",
-        lambda s: s.waits(5000.0).reads().sees().waits(800.0).reads(),
-        lambda s: s.sees(),
+        lambda s: s.waits(5000.0).reads_machine().reads_node().waits(800.0).reads_machine(),
+        lambda s: s.reads_node(),
     ),
 }
 
 
-@pytest.mark.parametrize(("promise", "before", "then"), BROKEN.values(), ids=BROKEN)
-def test_a_broken_promise_is_found(promise: str, before: Happens, then: Happens) -> None:
+@pytest.mark.parametrize(("promise", "before", "breaks"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_promise_is_found(promise: str, before: Happens, breaks: Happens) -> None:
     story = published()
     before(story)
     with pytest.raises(BrokenPromise) as broken:
-        then(story)
+        breaks(story)
     assert broken.value.name == promise
 
 
 def _reduces_in_time(story: Story) -> None:
     story.has(a=2)
     story.waits(1.0)
-    story.reads()
+    story.reads_machine()
     story.waits(10.0)
     story.publishes(a=2)
 
@@ -194,9 +198,9 @@ def _labels(story: Story) -> None:
 
 
 def _says_false(story: Story) -> None:
-    _another_key(story)
+    _foreign_key(story)
     story.waits(2.0)
-    story.writes(true=False)
+    story.writes(condition=False)
     story.waits(2000.0)
 
 
@@ -209,22 +213,22 @@ def _outage(story: Story) -> None:
     story.publishes(a=5)
 
 
-def _flaps(story: Story) -> None:
+def _reads_often(story: Story) -> None:
     for _ in range(6):
         story.waits(1.0)
-        story.reads()
+        story.reads_machine()
     story.waits(1.0)
     story.has(a=5)
     story.waits(60.0)
-    story.reads()
+    story.reads_machine()
     story.publishes(a=5)
 
 
-def _heartbeats(story: Story) -> None:
+def _resyncs(story: Story) -> None:
     for _ in range(3):
         story.waits(3600.0)
-        story.reads()
-        story.sees()
+        story.reads_machine()
+        story.reads_node()
 
 
 KEPT: dict[str, Happens] = {
@@ -233,8 +237,8 @@ KEPT: dict[str, Happens] = {
     "a label follows its number": _labels,
     "another's key stays, and the condition says so": _says_false,
     "an outage lasts for half an hour": _outage,
-    "one request for each resync": _heartbeats,
-    "an event waits after six passes in quick succession": _flaps,
+    "one request for each resync": _resyncs,
+    "an event waits after six passes in quick succession": _reads_often,
 }
 
 
@@ -248,7 +252,7 @@ def test_where_promises_are_kept_nothing_is_found(happens: Happens) -> None:
 def test_a_number_may_fall_exactly_when_lower_after_has_passed() -> None:
     story = published()
     story.has(a=2)
-    story.reads()
+    story.reads_machine()
     story.at += 10.0
     story.publishes(a=2)
 
@@ -256,13 +260,13 @@ def test_a_number_may_fall_exactly_when_lower_after_has_passed() -> None:
 def test_a_reading_that_returns_for_a_moment_begins_lower_after_anew() -> None:
     story = published()
     story.has(a=2)
-    story.reads()
+    story.reads_machine()
     story.waits(5.0)
     story.has(a=4)
-    story.reads()
+    story.reads_machine()
     story.waits(1.0)
     story.has(a=2)
-    story.reads()
+    story.reads_machine()
     story.waits(6.0)
     with pytest.raises(BrokenPromise, match="has fallen to 2 after 6"):
         story.publishes(a=2)
@@ -285,8 +289,8 @@ def test_a_private_text_in_the_output_is_found() -> None:
 def test_an_annotation_alone_makes_no_key_capacityds() -> None:
     """capacityd may remove only what it has written, whatever the annotation says."""
     story = published(judge=Judge(admitted=()))
-    story.others(capacity={B: "9"}, allocatable={B: "9"}, listed={A: 4, B: 9})
-    story.reads()
+    story.other_writes(capacity={B: "9"}, allocatable={B: "9"}, annotated={A: 4, B: 9})
+    story.reads_machine()
     story.waits(11.0)
     with pytest.raises(BrokenPromise, match="not its own"):
         story.publishes(a=4)

@@ -15,7 +15,7 @@ _PAGE = Path(__file__).parents[3] / "docs" / "explanation.md"
 
 
 def _items(heading: str) -> list[str]:
-    """The items of the list below a heading of the page, each in one line."""
+    """The items of the list below a heading of docs/explanation.md, each in one line."""
     section = _PAGE.read_text().partition(f"### {heading}\n")[2].partition("\n#")[0]
     items = re.split(r"^- ", section, flags=re.MULTILINE)[1:]
     return [" ".join(item.partition("\n\n")[0].split()) for item in items]

@@ -1,7 +1,4 @@
-"""The script of docs/files-and-programs.md that writes the memory of GPUs to a file.
-
-nvidia-smi is a script here, because it needs a GPU.
-"""
+"""The script of docs/files-and-programs.md that writes the memory of GPUs to a file."""
 
 from __future__ import annotations
 
@@ -17,7 +14,10 @@ PAGE = ROOT / "docs/files-and-programs.md"
 
 
 def run(folder: Path, nvidia_smi: str) -> tuple[int, str]:
-    """Runs the page's script on a file with "7". Returns the exit status and the file's content afterwards."""
+    """Runs the page's script while its file contains "7". Returns the exit status and the file's new content.
+
+    nvidia_smi: the shell commands that stand in for nvidia-smi.
+    """
     (script,) = (block.text for block in blocks(PAGE.read_text()) if block.name == "/usr/local/sbin/gpu-memory")
     (folder / "nvidia-smi").write_text(f"#!/bin/sh\n{nvidia_smi}\n")
     (folder / "nvidia-smi").chmod(0o755)

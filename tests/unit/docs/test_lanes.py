@@ -35,18 +35,18 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     # pytest runs in the temporary folder, because the tests leave files in their current folder.
     pytest_there = ("env", "-C", str(tmp_path), sys.executable, "-m", "pytest", "-q")
 
-    def ran(*options: str, missing: str | None = None, tool: str = "true") -> tuple[int, list[str]]:
+    def run_lane(*options: str, missing: str | None = None, tool: str = "true") -> tuple[int, list[str]]:
         three = Part("three-of-a-test", ((*pytest_there, "test_three.py"),), pytest=True)
         other = Part("tool-of-a-test", ((tool,),), needs=(lambda: missing,))
         monkeypatch.setitem(parts.LANES, "check", [three, other])
         return lanes.main([*options, "check"]), capsys.readouterr().out.splitlines()
 
-    return ran
+    return run_lane
 
 
 def test_a_flaky_test_passes_and_is_named(run: Run) -> None:
     status, lines = run()
-    assert (status, lines[-1]) == (0, "4 passed, 0 failed")
+    assert (status, lines[-1]) == (0, "4 passed, 0 failed")  # three tests, and the tool
     assert any("only once" in line for line in lines), "the failure is shown"
     assert any(re.fullmatch("flaky: .*test_three.py::test_fails_once", line) for line in lines)
 

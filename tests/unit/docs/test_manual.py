@@ -27,7 +27,7 @@ from kubectl_capacityd.fleet.assess import FleetReport, NodeReport, NodeResource
 from kubectl_capacityd.fleet.findings import Finding
 from tests import ROOT
 
-PATIENCE = 60.0
+PATIENCE = 60.0  # seconds
 
 WORDS = {
     "capacityd.8": ("config",),
@@ -38,8 +38,8 @@ WORDS = {
 
 
 @cache
-def made(name: str) -> str:
-    """A generated file, as the package build makes it."""
+def generated(name: str) -> str:
+    """The text of a generated file, such as "capacityd.8" or "reference.md"."""
     command: list[str | Path] = [sys.executable, "-B", ROOT / "packaging/manual", name]
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{ROOT}/agent:{ROOT}/kubectl", "LC_ALL": "C"}
     return subprocess.run(command, capture_output=True, encoding="utf-8", check=True, env=environment).stdout
@@ -50,22 +50,22 @@ def made(name: str) -> str:
 @pytest.mark.parametrize("width", [60, 80])
 def test_man_shows_the_page_without_a_warning(page: str, width: int, tmp_path: Path) -> None:
     path = tmp_path / page
-    path.write_text(made(page))
+    path.write_text(generated(page))
     environment = {"PATH": os.environ["PATH"], "MANWIDTH": str(width), "LC_ALL": "C.UTF-8", "MANROFFOPT": "-c"}
     done = subprocess.run(
         ["man", "--warnings", "-E", "UTF-8", "-l", path], capture_output=True, text=True, env=environment
     )
     assert (done.returncode, done.stderr) == (0, "")
-    shown = re.sub("\b.", "", done.stdout)
+    shown = re.sub("\x08.", "", done.stdout)  # a bold "a" is "a\x08a"
     too_wide = [line for line in shown.splitlines() if len(line) > width]
-    assert width < 80 or not too_wide
+    assert width < 80 or not too_wide  # tables need 80 columns
     for word in WORDS[page]:
         assert re.search(rf"^ +\[?{re.escape(word)}\b", shown, re.MULTILINE), word
 
 
 @pytest.mark.parametrize("page", ["reference.md", "json.md"])
 def test_the_reference_is_current(page: str) -> None:
-    assert (ROOT / "docs" / page).read_text() == made(page), "make docs writes it anew"
+    assert (ROOT / "docs" / page).read_text() == generated(page), "make docs writes it anew"
 
 
 ON_MACHINE, CONFIGURED = "--machine conf/examples/tour/machine.json", "--config conf/examples/tour/dongles.toml"
@@ -80,20 +80,20 @@ WITH_JSON = {
 
 def fields_of(command: str) -> set[str]:
     """The field names that docs/json.md lists for a command."""
-    section = made("json.md").partition(f"## {command}\n")[2].partition("\n## ")[0]
+    section = generated("json.md").partition(f"## {command}\n")[2].partition("\n## ")[0]
     cells = re.findall(r"^\| (.*?) \|", section, re.MULTILINE)
     return {name for cell in cells for name in re.findall(r"\w+", cell)}
 
 
 @pytest.mark.parametrize(
-    ("command", "kinds"),
+    ("command", "classes"),
     [
         ("status", (ResourceRow,)),
         ("kubectl capacityd fleet", (FleetReport, ResourceSummary, Finding, NodeReport, NodeResource)),
     ],
 )
-def test_the_page_on_json_knows_every_field_of_a_report(command: str, kinds: tuple[Any, ...]) -> None:
-    assert {field.name for kind in kinds for field in fields(kind)} - fields_of(command) == set()
+def test_the_page_on_json_knows_every_field_of_a_report(command: str, classes: tuple[Any, ...]) -> None:
+    assert {field.name for cls in classes for field in fields(cls)} - fields_of(command) == set()
 
 
 @pytest.mark.parametrize("name", WITH_JSON)
@@ -104,7 +104,7 @@ def test_the_reference_knows_every_key_of_the_json(
     assert run([*name.split(), "--json", *WITH_JSON[name].split()]) == 0
     report = json.loads(capsys.readouterr().out)
     documented = fields_of(name)
-    keys = {*report}
+    keys = {*report}  # and the keys of the objects in its lists, except a JSON patch, whose operations have an "op"
     for value in report.values():
         if isinstance(value, list) and value and isinstance(value[0], dict) and "op" not in value[0]:
             keys |= {*value[0]}
@@ -125,13 +125,14 @@ SHELLS = {  # the command, the file of the completion, and the shell command tha
 def shell(name: str, folder: Path) -> Iterator[int]:
     """Runs an interactive shell with the completion, and yields its terminal. capacityd only prints its arguments."""
     command, file, load_it = SHELLS[name]
-    (folder / file).write_text(made(file))
+    (folder / file).write_text(generated(file))
     pid, terminal = pty.fork()
     if not pid:
         os.chdir(folder)
         os.execvpe(command[0], command, {"PATH": os.environ["PATH"], "TERM": "dumb", "PS1": "", "HOME": str(folder)})
     try:
         os.write(terminal, (load_it.format(file=folder / file, folder=folder) + "\n").encode())
+        # The shell echoes this line, so the line must not contain the word that ends the wait: hence rea''dy.
         os.write(terminal, b"capacityd() { printf 'got<%s>' \"$@\"; echo; }; echo rea''dy\n")
         output_until(terminal, "ready")
         yield terminal
@@ -165,4 +166,4 @@ def test_shells_complete_commands_options_and_files(name: str, tmp_path: Path) -
         }.items():
             os.write(terminal, f"capacityd {typed}\n".encode())
             expected = "".join(f"got<{word}>" for word in words)
-            assert expected in output_until(terminal, r"got<[^%]*>\r?\n"), typed
+            assert expected in output_until(terminal, r"got<[^%]*>\r?\n"), typed  # not the echo of got<%s>

@@ -13,26 +13,24 @@ from tests import ROOT
 PAGES = ("tests/reports.md", "tests/security.md", "tests/corpus/pitfalls.md", "tests/cluster/versions.md")
 NEVER_RUN = {"skip", "xfail"}
 
-NAMED = sorted(
-    {
-        (page, *named)
-        for page in PAGES
-        for named in re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", (ROOT / page).read_text())
-    }
-)
+
+def named_in(page: str) -> set[tuple[str, str]]:
+    """The path and the test ("" for all) of each `tests/unit/test_x.py::test_y` or `tests/unit/test_x.py` in a page."""
+    return {*re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", (ROOT / page).read_text())}
+
+
+NAMED = sorted((page, path, test) for page in PAGES for path, test in named_in(page))
 
 
 @cache
 def marks_by_test(path: str) -> dict[str, set[str]]:
-    """The marks of each test function in the file."""
-    functions = (node for node in ast.walk(ast.parse((ROOT / path).read_text())) if isinstance(node, ast.FunctionDef))
-    return {
-        function.name: {
-            part.attr for line in function.decorator_list for part in ast.walk(line) if isinstance(part, ast.Attribute)
-        }
-        for function in functions
-        if function.name.startswith("test_")
-    }
+    """The names in the decorators of each test in the file, such as {"test_x": {"mark", "slow"}}."""
+    marks = {}
+    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            parts = [part for decorator in node.decorator_list for part in ast.walk(decorator)]
+            marks[node.name] = {part.attr for part in parts if isinstance(part, ast.Attribute)}
+    return marks
 
 
 @pytest.mark.parametrize(("page", "path", "test"), NAMED)
@@ -49,6 +47,7 @@ def test_each_report_names_an_address_and_a_test() -> None:
     rows = re.findall(r"^\| (?!report )(.*) \|$", (ROOT / "tests/reports.md").read_text(), re.MULTILINE)
     for row in rows:
         report, situation, behaviour, shown_by = row.split(" | ")
+        # such as [owner/project#12](https://...) or [a title](https://...)
         assert re.fullmatch(r"\[[\w.-]+/[\w.-]+#\d+\]\(https://\S+\)|\[[^\]]+\]\(https://\S+\)", report), row
         assert situation, row
         assert behaviour, row

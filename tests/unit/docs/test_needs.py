@@ -37,13 +37,13 @@ BLOCKS = [block.text for block in blocks(PAGE.read_text()) if block.kind == "tom
 
 def dongles() -> Recording:
     """A machine with seven dongles. The recipe leaves out two by their serial numbers, and one by its product."""
-    ours = [
+    first_vendor = [
         usb_device(f"1-{n}", "0529", "0001", serial, number=n + 1) for n, serial in enumerate(("C1", "C2", "A17"), 1)
     ]
-    theirs = [
+    second_vendor = [
         usb_device(f"2-{n}", "0403", "6001", serial, number=n + 9) for n, serial in enumerate(("B01", "B03", None), 1)
     ]
-    return merge(bare(), *ours, *theirs, usb_device("2-4", "0403", "6010", "B05", number=20))
+    return merge(bare(), *first_vendor, *second_vendor, usb_device("2-4", "0403", "6010", "B05", number=20))
 
 
 def cards() -> Recording:
@@ -118,7 +118,7 @@ def working() -> Recording:
     )
 
 
-def numbers() -> Recording:
+def confidential_vms() -> Recording:
     """A machine with a file that contains how many confidential VMs the processor can run."""
     capacity = {"/sys/fs/cgroup/misc.capacity": "tdx 31\nsev 10\nsev_es 5\n"}
     return merge(bare(), files(capacity))
@@ -131,11 +131,11 @@ def mounted() -> Recording:
     return merge(bare(), {"filesystem_sizes": gib}, mounts(*points))
 
 
-RECORDED = {Path(path).stem: made for path, made in recordings().items() if path.startswith("machines/")}
+RECORDED = {Path(path).stem: recording for path, recording in recordings().items() if path.startswith("machines/")}
 MADE_UP = {
     "cards": cards(),
     "dongles": dongles(),
-    "files": numbers(),
+    "files": confidential_vms(),
     "mounted": mounted(),
     "serial": serial(),
     "working": working(),
@@ -144,7 +144,7 @@ ALL = {**RECORDED, **MADE_UP}
 
 # The expected answer of each recipe on each machine. On other machines the hardware is absent.
 TRUTH: dict[str, dict[str, int]] = {
-    "dongle": {"dongles": 12, "adapters": 3},  # three slots each, without A17 and B03; one has no serial number
+    "dongle": {"dongles": 12, "adapters": 3},  # four with three slots each; one has no serial number
     "gpu": {"gpus": 4, "cards": 1, "working": 2},
     "nic-mbps": {"network": 90_000, "working": 9_000},  # less a tenth
     # (3840755982336 + 3840755982336) / 2^30 * 0.9, and 1000 GiB * 0.9: without the system's disk and the small disk
@@ -157,20 +157,20 @@ TRUTH: dict[str, dict[str, int]] = {
     "fpga": {"cards": 2},  # counts cards, not functions
     "licensed-core": {**dict.fromkeys(ALL, 2), "gpus": 64, "cloud": 16},
     "swap-mib": {"storage": 8191},  # a partition of 8 GiB, less a page
-    **{need: {"working": 1} for need in ("infiniband-up", "nvme-live", "gpu-x16", "disk-running")},
+    **{recipe: {"working": 1} for recipe in ("infiniband-up", "nvme-live", "gpu-x16", "disk-running")},
     "port-up": {"network": 3, "working": 1},
     "tdx-vm": {"files": 31},
     "sev-vm": {"files": 15},
 }
 UNKNOWN = {  # (recipe, machine) -> why the quantity is unknown
     **{
-        (need, machine): "reports no link modes"
-        for need in ("port-10g", "port-up", "nic-mbps")
+        (recipe, machine): "reports no link modes"
+        for recipe in ("port-10g", "port-up", "nic-mbps")
         for machine in ("virtual", "cloud")
     },
     **{
-        (need, machine): "is not part of the recording"
-        for need in ("tdx-vm", "sev-vm")
+        (recipe, machine): "is not part of the recording"
+        for recipe in ("tdx-vm", "sev-vm")
         for machine in {*ALL} - {"files"}
     },
 }
@@ -184,21 +184,21 @@ def resources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Resource]:
     return {resource.name.partition("/")[2]: resource for resource in load(str(path)).require().resources}
 
 
-def test_every_need_has_an_answer(resources: dict[str, Resource]) -> None:
+def test_every_recipe_has_an_expected_answer(resources: dict[str, Resource]) -> None:
     assert resources.keys() == TRUTH.keys()
 
 
-@pytest.mark.parametrize("need", TRUTH)
+@pytest.mark.parametrize("recipe", TRUTH)
 @pytest.mark.parametrize("machine", ALL)
-def test_each_documented_need_has_the_right_quantity_on_each_machine(
-    resources: dict[str, Resource], machine: str, need: str
+def test_each_recipe_has_the_right_quantity_on_each_machine(
+    resources: dict[str, Resource], machine: str, recipe: str
 ) -> None:
-    reading = read_resource(resources[need], RecordedHost(ALL[machine]), "n1")
-    if (need, machine) in UNKNOWN:
+    reading = read_resource(resources[recipe], RecordedHost(ALL[machine]), "n1")
+    if (recipe, machine) in UNKNOWN:
         assert isinstance(reading, Unknown)
-        assert UNKNOWN[need, machine] in reading.reason
-    elif machine in TRUTH[need]:
+        assert UNKNOWN[recipe, machine] in reading.reason
+    elif machine in TRUTH[recipe]:
         assert isinstance(reading, Quantity), reading
-        assert reading.value == TRUTH[need][machine], reading
+        assert reading.value == TRUTH[recipe][machine], reading
     else:
         assert isinstance(reading, Absent), reading

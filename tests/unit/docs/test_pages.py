@@ -79,8 +79,8 @@ def test_the_page_on_installation_has_every_path_of_a_kubeconfig() -> None:
 
 def test_the_playbook_runs_commands_that_exist() -> None:
     (block,) = (b for b in blocks((ROOT / "docs/install.md").read_text()) if b.name == "rollout.yaml")
-    arguments = [value for task in yaml.safe_load(block.text) for value in task.values()]
-    called = [a[key] for a in arguments if isinstance(a, dict) for key in ("cmd", "validate") if key in a]
+    modules = [value for task in yaml.safe_load(block.text) for value in task.values() if isinstance(value, dict)]
+    called = [module[key] for module in modules for key in ("cmd", "validate") if key in module]
     assert len(called) == 2
     for command in called:
         program, *words = shlex.split(command)
@@ -95,15 +95,15 @@ def test_shell_commands_are_well_formed_and_ours_exist(block: Block) -> None:
     for words in commands(block):
         words = words[1:] if words[0] == "sudo" else words
         if words[0] == "capacityd":
-            command_parser().parse_args(words[1 : 1 + _end(words)])
+            command_parser().parse_args(words[1 : 1 + _argument_count(words)])
         elif words[:2] == ["kubectl", "capacityd"]:
-            kubectl_parser().parse_args(words[2 : 1 + _end(words)])
+            kubectl_parser().parse_args(words[2 : 1 + _argument_count(words)])
         elif words[0] == "kubectl-capacityd":
-            kubectl_parser().parse_args(words[1 : 1 + _end(words)])
+            kubectl_parser().parse_args(words[1 : 1 + _argument_count(words)])
 
 
-def _end(words: list[str]) -> int:
-    """The number of words after the first one that are the program's arguments."""
+def _argument_count(words: list[str]) -> int:
+    """How many of a command's words are arguments, and not a pipe, a redirection or the next command."""
     return next((n for n, word in enumerate(words[1:]) if word in ("|", ">", ">>", "2>", "&&", "||", ";")), len(words))
 
 
@@ -114,7 +114,7 @@ def test_the_configuration_page_has_every_key_that_is_not_a_detectors() -> None:
 
 
 def test_the_commented_configuration_has_every_key_that_is_not_a_detectors() -> None:
-    """The file is valid when its lines are uncommented."""
+    """The file is valid when its keys ("#key = 1") are uncommented. Its remarks begin with "# " or "#:"."""
     text = re.sub(r"^#(?=[^ :])", "", (ROOT / "conf/capacityd.toml").read_text(), flags=re.MULTILINE)
     configured = loaded(text)
     assert configured.require()
@@ -136,7 +136,7 @@ def test_the_readmes_figures_are_the_limits_of_the_bench() -> None:
     assert f"at most {MOST_MEMORY} MiB of memory" in words
     assert "less than a second of CPU time for a pass" in words
     assert "at most twice a minute" in words
-    assert (MOST_SECONDS, MOST_WAKEUPS) == (1, 2)
+    assert (MOST_SECONDS, MOST_WAKEUPS) == (1, 2), "a second, twice a minute"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -157,7 +157,7 @@ def test_every_page_can_be_found_from_the_readme() -> None:
 
 
 def links(page: Path) -> list[tuple[Path, str]]:
-    """The file and the anchor ("" for none) of each link within the project."""
+    """The file and the anchor ("" for none) of each link within the project, such as [text](page.md#heading)."""
     prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     matches = re.findall(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)", prose)
     return [((page.parent / target).resolve() if target else page, anchor) for target, anchor in matches]
@@ -171,7 +171,7 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.slow
-def test_make_run_shows_the_main_job_and_no_kubeconfig_leads_it_astray(tmp_path: Path) -> None:
+def test_make_run_shows_the_main_job_and_ignores_the_kubeconfig(tmp_path: Path) -> None:
     kubeconfig, node = tmp_path / "config", tmp_path / "node.json"
     kubeconfig.write_text("not for us: {")
     done = subprocess.run(

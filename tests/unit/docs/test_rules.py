@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests import ROOT
-from tests.unit.docs.test_manual import made
+from tests.unit.docs.test_manual import generated
 from tests.unit.docs.test_pages import anchors
 
 FOLDER = ROOT / "conf/prometheus"
@@ -35,6 +35,6 @@ def test_an_alert_has_its_texts_and_a_section(alert: dict[str, Any]) -> None:
 
 def test_prometheus_operator_gets_the_same_alerts() -> None:
     file = FOLDER / "prometheusrule.yaml"
-    assert file.read_text() == made(file.name), "make docs writes it again"
+    assert file.read_text() == generated(file.name), "make docs writes it again"
     rule = yaml.safe_load(file.read_text())
     assert [alert for group in rule["spec"]["groups"] for alert in group["rules"]] == alerts()

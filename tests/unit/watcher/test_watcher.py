@@ -60,11 +60,12 @@ def test_only_a_change_that_a_plan_may_depend_on_is_reported(server: WatchServer
         stream.send("DELETED", version(4, dongle="2"))
         assert watcher.wait_seen(3) == NodeSeen("")
         stream.send("ADDED", version(5, dongle="1"))
-        assert watcher.wait_seen(4) == first != second
+        assert watcher.wait_seen(4) == first
+    assert first != second
 
 
 def test_the_request_selects_one_node_by_its_name(server: WatchServer) -> None:
-    target = target_of(server, node="a,b=c\\d&e", token="t")
+    target = target_of(server, node="a,b=c\\d&e", token="t")  # the name has all characters that must be escaped
     with watching(target) as watcher:
         server.accept().begin().send("ADDED", version(name="a,b=c\\d&e"))
         watcher.wait_seen()
@@ -112,15 +113,15 @@ def test_a_watcher_that_pauses_shows_that_it_lives(server: WatchServer) -> None:
         watcher.wait(lambda: watcher.signs >= 5, "it shows that it lives")
 
 
-def send_bytes_in_chunks(stream: Stream, line: bytes) -> None:
+def send_in_chunks(stream: Stream, line: bytes, size: int) -> None:
     stream.begin()
-    for position in range(len(line)):
-        stream.write(line[position : position + 1])
+    for position in range(0, len(line), size):
+        stream.write(line[position : position + size])
 
 
 FRAMES: dict[str, Callable[[Stream, bytes], object]] = {
-    "chunks in the middle of a line": lambda s, line: [*map(s.begin().write, (line[:5], line[5:]))],
-    "one byte in each chunk": send_bytes_in_chunks,
+    "a line in several chunks": lambda s, line: send_in_chunks(s, line, size=50),
+    "one byte in each chunk": lambda s, line: send_in_chunks(s, line, size=1),
     "ended by closing": lambda s, line: s.begin(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n").raw(line),
     "HTTP 1.0": lambda s, line: s.begin(b"HTTP/1.0 200 OK\r\n\r\n").raw(line),
     "Content-Length": lambda s, line: s.begin(b"HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n").raw(line),
@@ -198,7 +199,7 @@ DAMAGED: dict[str, tuple[bytes, str]] = {  # what the server sends, and a part o
     "a long line": (b"x" * ((4 << 20) + 1), "has sent an event of more than 4 MiB"),
 }
 LOST: dict[str, bytes] = {  # what the server sends, outside of a chunk, before it closes the connection
-    "closed in a chunk": b"100\r\nabc",
+    "closed in a chunk": b"100\r\nabc",  # 3 of 0x100 bytes
     "a damaged chunk": b"zz\r\n",
 }
 
@@ -276,8 +277,9 @@ def test_a_live_address_is_found_after_dead_ones(server: WatchServer) -> None:
             client.setblocking(False)
             client.connect_ex(full.getsockname())
         dead += [full, *waiting]
-    found = [(2, 1, 6, "", (f"127.0.0.{number}", port)) for number in (2, 3, 4, 1)]
-    resolve = f"import socket\nsocket.getaddrinfo = lambda *_, **__: {found}\n"
+    # as getaddrinfo() returns them: AF_INET, SOCK_STREAM, IPPROTO_TCP, no canonical name, the address
+    addresses = [(2, 1, 6, "", (f"127.0.0.{number}", port)) for number in (2, 3, 4, 1)]
+    resolve = f"import socket\nsocket.getaddrinfo = lambda *_, **__: {addresses}\n"
     target = target_of(server, f"http://api.example:{port}")
     watcher = Watching(target, limits=BRIEF, before=resolve)
     try:
@@ -306,7 +308,7 @@ def test_the_watcher_does_not_grow_with_events_and_connections(server: WatchServ
                 stream.end()
             sizes.append(process.memory_full_info().uss)
         assert {type(message) for message in watcher.messages} == {NodeSeen}
-    assert sizes[2] - sizes[1] < 1 << 20
+    assert sizes[2] - sizes[1] < 1 << 20  # 1 MiB
 
 
 @pytest.mark.parametrize("paused", [False, True])
@@ -346,7 +348,7 @@ def test_a_watch_trusts_only_its_authority_and_server_name(authority: Authority,
     pair = certificate(authority, "elsewhere", "DNS:elsewhere.example")
     refused = "presented a certificate that the watcher does not accept"
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"authority": f"Ein Zertifikat für n1:\n{ca}", "server_name": "elsewhere.example"}, "NodeSeen"),
+        ({"authority": f"Ein Zertifikat für n1:\n{ca}", "server_name": "elsewhere.example"}, "NodeSeen"),  # not ASCII
         ({"authority": other, "verify": False}, "NodeSeen"),
         ({"authority": ca}, refused),
         ({"authority": other, "server_name": "elsewhere.example"}, refused),

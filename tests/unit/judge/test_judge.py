@@ -30,7 +30,7 @@ def published(a: int = 4, **configuration: Any) -> Story:
 # Parts of stories.
 
 
-def _foreign_key(story: Story) -> None:
+def _others_key(story: Story) -> None:
     story.other_writes(capacity={B: "9"}, allocatable={B: "9"})
     story.configure(A, B)
     story.has(b=2)
@@ -86,12 +86,8 @@ def _give_up(story: Story) -> None:
 
 # The name of the promise, what happens before, and the step that breaks the promise.
 BROKEN: dict[str, tuple[str, Happens, Happens]] = {
-    "another's key is changed": ("untouched", _foreign_key, lambda s: s.publishes(a=4, b=2)),
-    "another's key is taken over": (
-        "untouched",
-        _foreign_key,
-        lambda s: s.writes(annotated={A: 4, B: 9}, condition=False),
-    ),
+    "another's key is changed": ("untouched", _others_key, lambda s: s.publishes(a=4, b=2)),
+    "another's key is claimed": ("untouched", _others_key, lambda s: s.writes(annotated={A: 4, B: 9}, condition=False)),
     "another's value is removed": ("untouched", _changed_by_another, _remove),
     "a device plugin's key is written": ("untouched", _key_of_plugin, lambda s: s.publishes(a=4, b=2)),
     "cpu is removed": (
@@ -198,7 +194,7 @@ def _labels(story: Story) -> None:
 
 
 def _says_false(story: Story) -> None:
-    _foreign_key(story)
+    _others_key(story)
     story.waits(2.0)
     story.writes(condition=False)
     story.waits(2000.0)

@@ -100,8 +100,7 @@ def test_the_debian_postrm_recognizes_the_file_by_its_first_line() -> None:
     # The script contains a line such as: grep -q "^# HELP capacityd_resource_published "
     (pattern,) = re.findall(r'grep -q "\^(.*)"', (ROOT / "packaging/deb/capacityd.postrm").read_text())
     assert first_line.startswith(pattern)
-    before_first_read = metrics.metrics_text(CONFIG, PassStatus(1.0)).decode()
-    assert before_first_read.startswith(pattern)
+    assert metrics.metrics_text(CONFIG, PassStatus(1.0)).decode().startswith(pattern), "before the Node was read"
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ class Job:
         self.outcome = Outcome(part)
         self._log = _FOLDER / f"{part.name}.log"
         self._results = _FOLDER / f"{part.name}.xml"
-        self._again = False
+        self._is_second_run = False
         _FOLDER.mkdir(parents=True, exist_ok=True)
         self._log.unlink(missing_ok=True)
         self._start()
@@ -62,15 +62,15 @@ class Job:
         failed_before = outcome.failed
         outcome.failed = {}
         self._read_results()
-        # 1: tests failed. Any other status means that pytest has not run all of them.
-        if status == 1 and outcome.failed and not self._again:
-            self._again = True
+        # Status 1: tests failed. Any other status but 0 means that pytest has not run all of them.
+        if status == 1 and outcome.failed and not self._is_second_run:
+            self._is_second_run = True
             self._start()
             return False
         outcome.flaky = {test: text for test, text in failed_before.items() if test not in outcome.failed}
         if status and not outcome.failed:
-            last = self._log.read_text(errors="replace").splitlines()[-40:]
-            outcome.failed = {self.part.name: "\n".join(last), **outcome.flaky}
+            last_lines = self._log.read_text(errors="replace").splitlines()[-40:]
+            outcome.failed = {self.part.name: "\n".join(last_lines), **outcome.flaky}
             outcome.flaky = {}
         return True
 
@@ -101,7 +101,7 @@ class Job:
         if self.part.pytest:
             commands[-1] += f" -o cache_dir=.pytest_cache/{self.part.name}"
             commands[-1] += f" -o junit_family=xunit1 --junitxml={shlex.quote(str(self._results))}"
-            if self._again and not self.part.whole_again:
+            if self._is_second_run and not self.part.whole_again:
                 commands[-1] += " --last-failed --last-failed-no-failures none"
         if self.part.prepare:
             # Parts share these targets, so only one part at a time makes them.

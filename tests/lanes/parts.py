@@ -44,7 +44,7 @@ def _tool(name: str, *commands: str, **more: Any) -> Part:
     return Part(name, tuple(tuple(shlex.split(command)) for command in commands), **more)
 
 
-def _pytest(name: str, options: str, *places: str, marks: str = "", **more: Any) -> Part:
+def _pytest(name: str, *places: str, options: str = "", marks: str = "", **more: Any) -> Part:
     selected = ("-m", marks) if marks else ()
     command = (f"{_BIN}python", "-m", "pytest", "-q", *shlex.split(options), *selected)
     return Part(name, ((*command, *places),), pytest=True, **more)
@@ -66,9 +66,10 @@ _SITE = _tool(
 _AS_USER = _tool("as-user", ".ci/check-as-user", needs=(needs.root,))
 
 # The project may lie in a folder that other users cannot enter, for example in /root.
+_OTHER_USER = _pytest("other-user", "tests/unit", marks="other_user")
 _PRIVATE_FOLDER = Part(
     "private-folder",
-    ((".ci/in-private-folder", *_pytest("", "", "tests/unit", marks="other_user").commands[0]),),
+    ((".ci/in-private-folder", *_OTHER_USER.commands[0]),),
     needs=(needs.root, needs.namespaces),
     pytest=True,
 )
@@ -81,7 +82,7 @@ _UNIT = ("tests/unit", "tests/corpus")
 
 def _unit(name: str, marks: str = "", workers: int = _CORES + 2, **more: Any) -> Part:
     # More workers than cores: some of these tests wait for processes and clocks.
-    return _pytest(name, f"-n {workers} --dist worksteal --timeout=300", *_UNIT, marks=marks, **more)
+    return _pytest(name, *_UNIT, options=f"-n {workers} --dist worksteal --timeout=300", marks=marks, **more)
 
 
 def _kubernetes(name: str, programs: Sequence[str] = ()) -> Part:
@@ -100,39 +101,31 @@ def _files(folder: str, longest: tuple[str, ...]) -> list[str]:
     return [f"{folder}/{name}" for name in names]
 
 
-def _cluster(name: str, marks: str, workers: int, after: Part = _KUBERNETES) -> Part:
+def _cluster(name: str, *, workers: int, marks: str = "", after: Part = _KUBERNETES) -> Part:
     # Each worker has its own control plane and runs whole files, the longest first. Most of these tests wait.
     options = f"-n {workers} --dist loadscope --no-loadscope-reorder"
     files = _files("tests/cluster", longest=("test_s",))
-    return _pytest(
-        name,
-        options,
-        *files,
-        marks=marks,
-        after=after.name,
-        needs=after.needs,
-    )
+    return _pytest(name, *files, options=options, marks=marks, after=after.name, needs=after.needs)
 
 
-def _package(name: str, marks: str, workers: int) -> Part:
+def _package(name: str, *, workers: int, marks: str = "") -> Part:
     files = _files("tests/package", longest=("test_l", "test_r", "test_s"))
     # Only the release tests need the tools that make a release.
     tools: tuple[str, ...] = () if marks == _SHORT else (".venv-packaging/ready",)
     return _pytest(
         name,
-        f"-n {workers} --dist loadscope --no-loadscope-reorder",
         *files,
+        options=f"-n {workers} --dist loadscope --no-loadscope-reorder",
         marks=marks,
         prepare=("packages-package", *tools),
         needs=(needs.root, needs.namespaces),
     )
 
 
-def _machine(name: str, marks: str) -> Part:
+def _machine(name: str, marks: str = "") -> Part:
     # The tests are steps that depend on each other.
     return _pytest(
         name,
-        "",
         "tests/machine",
         marks=marks,
         prepare=("packages-machine",),
@@ -144,23 +137,28 @@ def _machine(name: str, marks: str) -> Part:
 
 def _adding(name: str, marks: str = "") -> Part:
     """Follows the pages on adding a setting or a detector, in a copy of the project."""
-    return _pytest(name, "", "tests/adding", marks=marks)
+    return _pytest(name, "tests/adding", marks=marks)
 
 
-_FAST = _unit("fast", "not slow", _CORES, environment={"HYPOTHESIS_PROFILE": "quick"})
+_FAST = _unit("fast", marks="not slow", workers=_CORES, environment={"HYPOTHESIS_PROFILE": "quick"})
 _CHECK = [_LINT, _SPELLING, _IMPORTS, _FAST, _TYPES]
 
 LANES = {
     "check": _CHECK,
-    "test": [_SERVERS, *_CHECK, _package("package-short", _SHORT, 1), _cluster("cluster-short", _SHORT, 1, _SERVERS)],
+    "test": [
+        _SERVERS,
+        *_CHECK,
+        _package("package-short", workers=1, marks=_SHORT),
+        _cluster("cluster-short", workers=1, marks=_SHORT, after=_SERVERS),
+    ],
     "rest": [
         _KUBERNETES,
-        _machine("machine-rest", "not whole"),
+        _machine("machine-rest", marks="not whole"),
         # make check runs all other tests. It tries a fifth of hypothesis' examples.
-        _unit("unit-rest", "slow or hypothesis"),
-        _cluster("cluster-rest", _REST, 2 * _CORES),
-        _package("package-rest", _REST, _CORES),
-        _adding("adding-rest", "not whole"),
+        _unit("unit-rest", marks="slow or hypothesis"),
+        _cluster("cluster-rest", workers=2 * _CORES, marks=_REST),
+        _package("package-rest", workers=_CORES, marks=_REST),
+        _adding("adding-rest", marks="not whole"),
         _AS_USER,
         _PRIVATE_FOLDER,
         _SITE,
@@ -169,10 +167,10 @@ LANES = {
     "whole": [
         _KUBERNETES,
         *(part for part in _CHECK if part is not _FAST),
-        _machine("machine", ""),
+        _machine("machine"),
         _unit("unit"),
-        _cluster("cluster", "", 2 * _CORES),
-        _package("package", "", _CORES),
+        _cluster("cluster", workers=2 * _CORES),
+        _package("package", workers=_CORES),
         _adding("adding"),
         _AS_USER,
         _PRIVATE_FOLDER,

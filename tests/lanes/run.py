@@ -19,7 +19,7 @@ class Lane:
     """One run of a lane."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
-        self.begun = self._spoken = time.monotonic()
+        self.begun = self._last_output_at = time.monotonic()
         self._waiting = list(parts)
         self._names = {part.name for part in parts}
         self._jobs: list[Job] = []
@@ -30,9 +30,9 @@ class Lane:
         try:
             self._leave_out()
             while self._waiting or self._jobs:
-                self._start()
-                self._look()
-                if time.monotonic() - self._spoken >= _SILENCE:
+                self._start_parts()
+                self._collect_ended()
+                if time.monotonic() - self._last_output_at >= _SILENCE:
                     self._say(f"running: {', '.join(job.part.name for job in self._jobs)}")
                 time.sleep(0.2)
         finally:
@@ -53,7 +53,7 @@ class Lane:
         for missing, names in parts.items():
             self._say(f"left out: {', '.join(names)}: {missing}")
 
-    def _start(self) -> None:
+    def _start_parts(self) -> None:
         for part in list(self._waiting):
             before = self._outcomes.get(part.after or "")
             waits_for_another = part.after in self._names and before is None
@@ -65,7 +65,7 @@ class Lane:
                 else:
                     self._jobs.append(Job(part))
 
-    def _look(self) -> None:
+    def _collect_ended(self) -> None:
         ended = [job for job in self._jobs if job.has_ended()]
         for job in ended:
             self._jobs.remove(job)
@@ -77,7 +77,7 @@ class Lane:
     def _say(self, text: str) -> None:
         minutes, seconds = divmod(int(time.monotonic() - self.begun), 60)
         print(f"[{minutes}:{seconds:02}] {text}", flush=True)
-        self._spoken = time.monotonic()
+        self._last_output_at = time.monotonic()
 
 
 def counts(outcome: Outcome) -> str:

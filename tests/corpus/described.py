@@ -40,7 +40,7 @@ else:
 
 HERE = Path(__file__).parent
 MACHINES = HERE / "machines"
-NEEDS = HERE.parents[1] / "docs/recipes.md"
+RECIPES = HERE.parents[1] / "docs/recipes.md"
 UNKNOWN = "?"
 Values = Mapping[str, Any]
 
@@ -102,7 +102,7 @@ def toml() -> str:
 @cache
 def resources_of_page(folder: Path) -> dict[str, Resource]:
     """The resources of docs/recipes.md, loaded from one configuration, as on one image for a fleet."""
-    examples = [block.text for block in blocks(NEEDS.read_text()) if block.kind == "toml" and not block.name]
+    examples = [block.text for block in blocks(RECIPES.read_text()) if block.kind == "toml" and not block.name]
     return _configured(folder, "\n".join(examples))
 
 
@@ -133,17 +133,17 @@ def unlike(machine: str, detector: str, expected: Sequence[Values]) -> list[str]
         devices = [*known.find(host(machine))]
     except HostError as e:
         return [f"{detector} can't be listed: {e}"]
-    left = [(device.name, {key: _value(machine, known, device, key) for key in keys}) for device in devices]
+    unmatched = [(device.name, {key: _value(machine, known, device, key) for key in keys}) for device in devices]
     missing = []
     for values in expected:
         fitting = [
-            (name, found) for name, found in left if all(_fits(known, key, values[key], found[key]) for key in values)
+            (name, got) for name, got in unmatched if all(_fits(known, key, values[key], got[key]) for key in values)
         ]
         if fitting:
-            left.remove(fitting[0])
+            unmatched.remove(fitting[0])
         else:
             missing.append(f"there is no {dict(values)}")
-    return missing + [f"there is {name}: {values}" for name, values in left]
+    return missing + [f"there is {name}: {values}" for name, values in unmatched]
 
 
 def _value(machine: str, detector: DeviceDetector, device: Any, key: str) -> Any:

@@ -26,26 +26,26 @@ from tests.package.trees import debian
 
 DEADLINE = 1800  # seconds for one machine, which is enough on a busy computer
 _SERVED = 60.0  # seconds until virtiofsd has created its socket
-_UNREAD = tuple(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "locale", "man"))
-_INSIDE = (
+_WITHOUT_DOCS = tuple(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "locale", "man"))
+_PACKAGES = (
     *("btrfs-progs", "busybox-static", "cpio", "cryptsetup-bin", "dosfstools", "e2fsprogs", "ethtool", "fdisk"),
     *("iproute2", "kmod", "lvm2", "mdadm", "multipath-tools", "nvme-cli", "open-iscsi", "udev", "xz-utils"),
     *("python3-psutil", "python3-pyudev", "python3-tabulate"),
 )
 # Programs of another architecture cannot run here, so its packages are only unpacked. Essential ones must be listed.
-_UNPACKED = (
+_UNPACKED_PACKAGES = (
     *("base-files", "base-passwd", "coreutils", "dash", "findutils", "grep", "libc-bin", "mawk", "mount", "sed"),
-    *("util-linux", *_INSIDE),
+    *("util-linux", *_PACKAGES),
 )
-_MERGED = "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr"
-_EMULATOR = ("qemu-system-x86", "qemu-system-arm", "seabios", "virtiofsd")
+_MERGED_USR = "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr"
+_EMULATOR_PACKAGES = ("qemu-system-x86", "qemu-system-arm", "seabios", "virtiofsd")
 _SUITES = {"12": "bookworm", "13": "trixie"}
-_ABOUT_SHARES = "local,security_model=none,path="
+_SHARE = "local,security_model=none,path="  # the folder is added
 
-BEFORE = """
+FOLDERS = """
 mkdir -p /run/udev /run/lock
 """
-INSIDE = """
+PRELUDE = """
 /lib/systemd/systemd-udevd --daemon
 udevadm trigger --type=subsystems --action=add
 udevadm trigger --type=devices --action=add
@@ -97,10 +97,10 @@ def tree(release: str, architecture: str) -> Path:
     """The tree of a bootable Debian with the programs that the machines' commands use. Do not write to it."""
     finish = Path(__file__).with_name("finish").read_text()
     if architecture == "x86_64":
-        return debian(f"corpus-{release}", _SUITES[release], _INSIDE, finish, _UNREAD)
-    foreign = ("--variant=extract", f"--architectures={ARCHITECTURES[architecture].debian}", _MERGED)
-    options = (*_UNREAD, *foreign, f"--extract-hook={finish}")
-    return debian(f"corpus-{architecture}-{release}", _SUITES[release], _UNPACKED, options=options)
+        return debian(f"corpus-{release}", _SUITES[release], _PACKAGES, finish, _WITHOUT_DOCS)
+    foreign = ("--variant=extract", f"--architectures={ARCHITECTURES[architecture].debian}", _MERGED_USR)
+    options = (*_WITHOUT_DOCS, *foreign, f"--extract-hook={finish}")
+    return debian(f"corpus-{architecture}-{release}", _SUITES[release], _UNPACKED_PACKAGES, options=options)
 
 
 def emulator(architecture: str) -> list[str]:
@@ -118,7 +118,7 @@ def _of_tree(program: str) -> list[str]:
 
 
 def _emulators() -> Path:
-    return debian("emulator-13", "trixie", _EMULATOR, "true", _UNREAD)
+    return debian("emulator-13", "trixie", _EMULATOR_PACKAGES, "true", _WITHOUT_DOCS)
 
 
 def record(
@@ -147,7 +147,7 @@ def record(
         share.mkdir()
         disks.mkdir()
         shutil.copytree(ROOT / "agent", share / "agent", ignore=shutil.ignore_patterns("__pycache__"))
-        (share / "inside").write_text(f"{BEFORE}\n{early}\n{INSIDE}\n{inside}\nrecord\n")
+        (share / "inside").write_text(f"{FOLDERS}\n{early}\n{PRELUDE}\n{inside}\nrecord\n")
         (share / "needs.toml").write_text(f"{needs}\n")
         command = [
             *(*emulator(architecture), "-machine", machine, "-accel", "tcg,thread=single", "-cpu", kind.processor),
@@ -155,8 +155,8 @@ def record(
             *("-m", str(memory)),
             *("-kernel", f"{debian_tree}/boot/vmlinuz", "-initrd", f"{debian_tree}/boot/initrd"),
             *("-append", f"{kind.kernel} quiet panic=-1 net.ifnames=1 {kernel}"),
-            *("-fsdev", f"{_ABOUT_SHARES}{debian_tree},id=tree,readonly=on"),
-            *("-fsdev", f"{_ABOUT_SHARES}{share},id=share"),
+            *("-fsdev", f"{_SHARE}{debian_tree},id=tree,readonly=on"),
+            *("-fsdev", f"{_SHARE}{share},id=share"),
             *_words(hardware, disks),
         ]
         environment = {**os.environ, "QEMU_MODULE_DIR": f"{_emulators()}/usr/lib/x86_64-linux-gnu/qemu"}
@@ -170,16 +170,16 @@ def record(
                 env=environment,
                 check=False,
             )
-        made, live = share / "recording.json.gz", share / "live.json"
+        recording_file, live = share / "recording.json.gz", share / "live.json"
         if not live.exists() or "corpus: it failed" in done.stdout:
             output = done.stdout.partition("Kernel panic")[0]
             raise RuntimeError(f"{shlex.join(command)}\n{output[-6000:]}\n{done.stderr[-3000:]}")
-        shutil.copy(made, target)
-        if different := _read_otherwise(json.loads(live.read_text()), made, share / "needs.toml"):
+        shutil.copy(recording_file, target)
+        if different := _differences(json.loads(live.read_text()), recording_file, share / "needs.toml"):
             raise RuntimeError("\n".join(["live, and replayed:", *different]))
 
 
-def _read_otherwise(live: Mapping[str, Any], recording: Path, needs: Path) -> list[str]:
+def _differences(live: Mapping[str, Any], recording: Path, needs: Path) -> list[str]:
     """The readings that differ between a machine and its recording."""
     probe = [sys.executable, "-m", "capacityd", "probe", "--json"]
     command = [*probe, "--machine", str(recording), "--config", str(needs)]
@@ -223,7 +223,8 @@ def _words(hardware: str, disks: Path) -> list[str]:
             elif name.startswith("file=DISKS/") and size:
                 path = disks / name.removeprefix("file=DISKS/")
                 with open(path, "ab") as f:
-                    os.truncate(f.fileno(), int(size[:-1]) << {"K": 10, "M": 20, "G": 30, "T": 40}[size[-1]])
+                    shift = {"K": 10, "M": 20, "G": 30, "T": 40}[size[-1]]  # of a size such as 20G
+                    os.truncate(f.fileno(), int(size[:-1]) << shift)
                 part = f"file={path}"
             parts.append(part)
         words.append(",".join(parts))

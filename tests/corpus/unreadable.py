@@ -181,7 +181,7 @@ class Machine:
             for place in places(self.host.asked):
                 self.readers.setdefault(place, set()).add(question)
 
-    def every(self) -> list[Place]:
+    def all_places(self) -> list[Place]:
         """All places that a detector reads."""
         return sorted(self.readers, key=lambda place: (place.path, place.kind))
 
@@ -189,15 +189,15 @@ class Machine:
         """One place of each sort. Places of a sort have the same name, and the same detectors read them."""
         names = {detector.name for detector in DETECTORS}
         sorts: dict[tuple[object, ...], list[Place]] = {}
-        for place in self.every():
+        for place in self.all_places():
             parent, _, name = place.path.rpartition("/")
             detectors = frozenset(names & self.readers[place])
             if place.kind != "file" and (name not in _NAMED_LINKS or detectors == {"udev"}):
                 name = "udev" if detectors == {"udev"} else parent
             sorts.setdefault((place.kind, name, detectors), []).append(place)
-        chosen = random.Random(seed)
-        chosen_places = [chosen.choice(same) for same in sorts.values()]
-        chosen.shuffle(chosen_places)
+        generator = random.Random(seed)
+        chosen_places = [generator.choice(same) for same in sorts.values()]
+        generator.shuffle(chosen_places)
         return chosen_places
 
     def wrong(self, place: Place, fault: str) -> list[str]:
@@ -222,36 +222,36 @@ class Machine:
         return errors
 
 
-def main(folder: str, name: str, seed: str, most: str) -> None:
-    """Prints the number of trees and the wrong answers.
+def main(folder: str, name: str, seed: str, limit: str) -> None:
+    """Prints the number of faults that were tried, and the wrong answers.
 
-    seed: a seed for sample(), or "every". most: the number of places to try, or 0 for all.
+    seed: a seed for sample(), or "every". limit: the number of places to try, or 0 for all.
     """
     machine = Machine(name, folder)
-    chosen = machine.every() if seed == EVERY else machine.sample(int(seed))
-    wrong, trees = [], 0
-    for place in chosen[: int(most) or None]:
+    chosen = machine.all_places() if seed == EVERY else machine.sample(int(seed))
+    wrong, tried = [], 0
+    for place in chosen[: int(limit) or None]:
         for fault in place.faults:
-            trees += 1
+            tried += 1
             wrong += [[place.path, fault, text] for text in machine.wrong(place, fault)]
-    print(json.dumps([trees, wrong]))
+    print(json.dumps([tried, wrong]))
 
 
-def run(name: str, folder: str, seed: int | str, most: int = 0) -> tuple[int, list[tuple[str, str, str]]]:
-    """The number of trees of a machine, and (path, fault, text) of each wrong value."""
-    trees, wrong = json.loads(run_alone(MOUNTING, PROGRAM, folder, name, str(seed), str(most)))
-    return trees, [tuple(one) for one in wrong]
+def run(name: str, folder: str, seed: int | str, limit: int = 0) -> tuple[int, list[tuple[str, str, str]]]:
+    """The number of faults that were tried on a machine, and (path, fault, text) of each wrong value."""
+    tried, wrong = json.loads(run_alone(MOUNTING, PROGRAM, folder, name, str(seed), str(limit)))
+    return tried, [tuple(one) for one in wrong]
 
 
-def of_all(seed: int | str, names: Sequence[str]) -> bool:
+def run_all(seed: int | str, names: Sequence[str]) -> bool:
     """Prints the wrong values of these machines. Returns whether there are none."""
     failed = False
     for name in names:
         began = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
-            trees, wrong = run(name, folder, seed)
+            tried, wrong = run(name, folder, seed)
         number = len({(path, fault) for path, fault, _ in wrong})
-        print(f"{name}: {trees} trees, {number} wrong, {time.monotonic() - began:.0f} s, seed {seed}", flush=True)
+        print(f"{name}: {tried} faults, {number} wrong, {time.monotonic() - began:.0f} s, seed {seed}", flush=True)
         for path, fault, text in wrong:
             print(f"  {path} {fault}: {text}")
         failed = failed or bool(wrong)
@@ -260,4 +260,4 @@ def of_all(seed: int | str, names: Sequence[str]) -> bool:
 
 if __name__ == "__main__":
     seed, *chosen = sys.argv[1:] or [str(random.randrange(10**6))]
-    sys.exit(not of_all(seed if seed == EVERY else int(seed), chosen or sorted(machines())))
+    sys.exit(not run_all(seed if seed == EVERY else int(seed), chosen or sorted(machines())))

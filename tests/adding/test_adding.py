@@ -24,7 +24,7 @@ DEPENDENT = (
 )
 """Tests that depend on the detectors, settings, metrics and reasons, beside the tests that the pages name.
 
-Some machines of the corpus have a watchdog.
+The example counts watchdogs, which some machines of the corpus have.
 """
 
 
@@ -79,7 +79,7 @@ def apply(block: Block, path: Path) -> None:
         return
     text = path.read_text()
     for part in block.text.split("@@\n"):
-        lines = part.splitlines(keepends=True)
+        lines = part.splitlines(keepends=True)  # each begins with " " (context), "-" or "+"
         old, new = ("".join(line[1:] for line in lines if line[0] in kinds) for kinds in (" -", " +"))
         assert text.count(old) == 1, f"{block.name} has these lines {text.count(old)} times:\n{old}"
         text = text.replace(old, new)

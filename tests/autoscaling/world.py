@@ -30,6 +30,7 @@ class KarpenterWorld:
         self.file, self.run = self._shell.file, self._shell.run
 
     def directive(self, *words: str) -> None:
+        """Does what a comment <!-- docs: WORDS --> of the page asks for."""
         match words:
             case ["kubelet"]:
                 self._start_kubelet()
@@ -56,7 +57,7 @@ class KarpenterWorld:
         self._cluster.kubeconfig(node_user(name), started_kubelet.kubeconfig, credentials="certificate")
         started_kubelet.start()
         self._kubelets.append(started_kubelet)
-        status = {key: {DONGLE: None} for key in ("capacity", "allocatable")}
+        status = {key: {DONGLE: None} for key in ("capacity", "allocatable")}  # None removes the number
 
         def removed() -> bool:
             self._cluster.admin.patch(f"/api/v1/nodes/{name}/status", {"status": status})
@@ -68,7 +69,7 @@ class KarpenterWorld:
         node = self._kubelets[-1]
         recording = json.loads(MACHINE.read_text())
         with service_on_machine(self._cluster, recording, kubelet=node) as service:
-            # No token names a Node of Karpenter.
+            # As in _start_kubelet(), the API server has no token for this name.
             self._cluster.kubeconfig(node_user(node.name), service.kubeconfig, credentials="certificate")
             service.config = self._shell.config
             service.cli("apply", "--kubeconfig", str(service.kubeconfig), status=0)

@@ -28,11 +28,11 @@ QUIET = 120.0
 MOST_WAKEUPS = 2
 """Wake-ups a minute."""
 
-CHILDREN = 1_000
+PASSES = 1_000
 NO_GROWTH = 0.1
-"""MiB that CHILDREN passes may add, after a first series of CHILDREN passes."""
+"""MiB that PASSES passes may add, after a first series of PASSES passes."""
 
-PATIENCE = 300.0
+PATIENCE = 300.0  # seconds
 
 _BOOT = (
     "import sys; sys.path.insert(0, sys.argv[1]); from capacityd.service.main import main; sys.exit(main(sys.argv[2:]))"
@@ -70,6 +70,7 @@ class Resident:
         self._runs.touch()
         watched.mkdir()
         files = {str(watched / f"{n}"): "file" for n in range(5)} | {f"{folder}/absent/{n}/x": "file" for n in range(5)}
+        # The service watches five paths in a folder that exists, and five in folders that do not.
         stub = _STUB.replace("CONFIG", json.dumps(_CONFIG | {"files": files}))
         stub = stub.replace("RUNS", str(self._runs)).replace("GO", str(self._go))
         service = [PYTHON, "-I", "-c", _BOOT, str(ROOT / "agent"), str(folder)]
@@ -84,7 +85,7 @@ class Resident:
         self._process.send_signal(signal.SIGHUP)
         self._wait_for(lambda: self._count() >= wanted)
         self._go.unlink()
-        self._wait_for(lambda: len(self._process.children()) == 1, 40)  # only the watcher
+        self._wait_for(lambda: len(self._process.children()) == 1, times=40)  # only the watcher runs, for two seconds
 
     def sizes(self) -> tuple[float, int]:
         """The memory of the resident process in MiB, and the number of its open files."""
@@ -141,18 +142,13 @@ def figures() -> list[Figure]:
         service.reconcile(20)
         memory, _ = service.sizes()
         wakeups = service.wakeups(QUIET)
-        service.reconcile(CHILDREN)
+        service.reconcile(PASSES)
         memory_before, files_before = service.sizes()
-        service.reconcile(CHILDREN)
+        service.reconcile(PASSES)
         memory_after, files_after = service.sizes()
     return [
-        Figure("resident, memory (RSS)", memory, "{:.1f} MiB", 19),
-        Figure("resident, idle, wake-ups a minute", wakeups, "{:.1f}", MOST_WAKEUPS),
-        Figure(
-            f"after {CHILDREN} more passes, memory more than before",
-            memory_after - memory_before,
-            "{:.2f} MiB",
-            NO_GROWTH,
-        ),
-        Figure(f"after {CHILDREN} more passes, open files more than before", files_after - files_before, "{:.0f}", 0),
+        Figure("resident, memory (RSS)", memory, "{:.1f} MiB", most=19),
+        Figure("resident, idle, wake-ups a minute", wakeups, "{:.1f}", most=MOST_WAKEUPS),
+        Figure(f"memory added by {PASSES} more passes", memory_after - memory_before, "{:.2f} MiB", most=NO_GROWTH),
+        Figure(f"open files added by {PASSES} more passes", files_after - files_before, "{:.0f}", most=0),
     ]

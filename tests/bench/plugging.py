@@ -33,7 +33,7 @@ MOST_SECONDS = 1
 class _Round:
     """The results of a round: the delay and the processor time of passes in seconds, and the MiB of each process."""
 
-    taken: list[float]
+    delays: list[float]
     processor: float
     resident: float
     watcher: float
@@ -43,18 +43,18 @@ def figures() -> list[Figure]:
     """The results of all rounds."""
     with control_plane() as cluster:
         rounds = [_round(cluster) for _ in range(ROUNDS)]
-    taken = [seconds for made in rounds for seconds in made.taken]
+    delays = [seconds for each_round in rounds for seconds in each_round.delays]
     resident, watcher = statistics.median(r.resident for r in rounds), statistics.median(r.watcher for r in rounds)
-    middle, most = statistics.median(taken), max(taken)
+    median, most = statistics.median(delays), max(delays)
     return [
-        Figure(f"plug to capacity, median of {len(taken)}", middle, "{:.2f} s", 1.5),
-        Figure("  maximum", most, "{:.2f} s", 2.5),
+        Figure(f"plug to capacity, median of {len(delays)}", median, "{:.2f} s", most=1.5),
+        Figure("  maximum", most, "{:.2f} s", most=2.5),
         Figure("  of each, waiting for events to settle", DEBOUNCE, "{:.2f} s"),
-        Figure("  the rest (pass, client, PATCH), median", middle - DEBOUNCE, "{:.2f} s"),
-        Figure("a pass, processor time", statistics.median(r.processor for r in rounds), "{:.2f} s", MOST_SECONDS),
+        Figure("  the rest (pass, client, PATCH), median", median - DEBOUNCE, "{:.2f} s"),
+        Figure("a pass, processor time", statistics.median(r.processor for r in rounds), "{:.2f} s", most=MOST_SECONDS),
         Figure("resident, memory (PSS)", resident, "{:.1f} MiB"),
         Figure("watcher, memory (PSS)", watcher, "{:.1f} MiB"),
-        Figure("  both", resident + watcher, "{:.1f} MiB", MOST_MEMORY),
+        Figure("  both", resident + watcher, "{:.1f} MiB", most=MOST_MEMORY),
     ]
 
 
@@ -63,21 +63,21 @@ def _round(cluster: Cluster) -> _Round:
         names = [f"example.com/r{number}" for number in range(RESOURCES)]
         service.configure("".join(f'[resources."{n}"]\nusb = {{ serial = "S{i}" }}\n' for i, n in enumerate(names)))
         service.start()
-        service.requests()
-        taken = []
+        service.requests()  # leaves out the requests of the start
+        delays = []
         for number, name in enumerate(names):
             passes = service.passes()
-            service.machine.plug(f"{1 + number // 8}-{1 + number % 8}", serial=f"S{number}")
+            service.machine.plug(f"{1 + number // 8}-{1 + number % 8}", serial=f"S{number}")  # such as bus 1, port 3
             accepted = time.time()
             service.wait_capacity("1", name)
             service.wait_passes(1, passes)
             (written,) = [r.answered for r in service.requests() if r.verb == "patch"]
-            taken.append(written - accepted)
+            delays.append(written - accepted)
         assert service.process is not None
         (watcher,) = watchers(service.process.pid)
         ended = psutil.Process(service.process.pid).cpu_times()
         processor = (ended.children_user + ended.children_system) / service.passes()
-        return _Round(taken, processor, _memory(service.process.pid), _memory(watcher))
+        return _Round(delays, processor, _memory(service.process.pid), _memory(watcher))
 
 
 def _memory(process: int) -> float:

@@ -32,6 +32,7 @@ def test_fails_once():
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """A function that runs a lane with a tool and three tests, and returns the exit status and the printed lines."""
     (tmp_path / "test_three.py").write_text(_TESTS)
+    monkeypatch.setattr("tests.lanes.job._FOLDER", tmp_path / "lanes")
     # pytest runs in the temporary folder, because the tests leave files in their current folder.
     pytest_there = ("env", "-C", str(tmp_path), sys.executable, "-m", "pytest", "-q")
 

@@ -57,7 +57,14 @@ ADVICE = {  # the page, and texts that it must contain
     "a NUMA node without processors": ("docs/hardware.md", 'except = { attributes = { cpulist = "" } }'),
     "a memory module": ("docs/hardware.md", "can count them with `dmidecode`"),
     "a device that USBGuard blocks": ("docs/hardware.md", "has no `class` and no `driver`"),
-    "a file that is no plain number": ("docs/files-and-programs.md", "`block_size_bytes` is hexadecimal", "surplus"),
+    "a file that is no plain number": (
+        "docs/files-and-programs.md",
+        "`block_size_bytes` is hexadecimal",
+        "are lists",
+        "surplus",
+    ),
+    "two interfaces of a Wi-Fi card": ("docs/hardware.md", "A Wi-Fi card or modem can have several interfaces"),
+    "the reserve of ext4": ("docs/reference.md", "reserved for root"),
     "a certificate in kubelet.conf": ("docs/troubleshooting.md", "kubelet-client-current.pem"),
 }
 

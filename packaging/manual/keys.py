@@ -64,7 +64,7 @@ def _keys_of(detector: Detector) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _when_type(when_key: WhenKey) -> str:
-    return "table of text by name" if when_key.name_problem else "text"
+    return "text" if when_key.is_text else "table of text by name"
 
 
 def _type(kind: Kind) -> str:

@@ -27,13 +27,14 @@ ALL = tuple(
 )
 """All pairs of versions that work together: of the client, and of urllib3."""
 _PINS = Path(__file__).with_name("clients.txt")
-_BESIDE = ("psutil", "pyudev", "tabulate")  # what capacityd imports besides the client
+_OTHER_DEPENDENCIES = ("psutil", "pyudev", "tabulate")
 _COMPLETE = "whole"  # a file in each environment whose installation has ended
 
 
 def client(version: str, urllib3: str = URLLIB3[-1]) -> Path:
     """The Python of an environment with this version of the client and this version of urllib3."""
-    home = cache_folder().parent.parent / "clients"
+    builds = cache_folder().parent
+    home = builds.parent / "clients"
     # An environment fits one version of Debian's Python and one list of pins, so its name contains both.
     pins = crc32(_PINS.read_bytes())
     name = f"{os.path.basename(os.path.realpath(PYTHON))}-{version}-{urllib3}-{pins:08x}".replace(".", "_")
@@ -49,7 +50,7 @@ def install(folder: Path, *requirements: str) -> None:
     say(f"installing {', '.join(requirements[:2])} into {folder}: once")
     _do(PYTHON, "-m", "venv", "--clear", folder)
     pip: list[str | Path] = [folder / "bin" / "python", "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    persistently(lambda: _do(*pip, "install", *requirements, *_BESIDE), RuntimeError)
+    persistently(lambda: _do(*pip, "install", *requirements, *_OTHER_DEPENDENCIES), RuntimeError)
     # pip would have to compile systemd-python, and a node has no compiler. So use the distribution's package.
     systemd = Path(_do(PYTHON, "-c", "import systemd; print(systemd.__path__[0])").strip())
     site_packages = _do(folder / "bin" / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))")

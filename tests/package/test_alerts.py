@@ -157,6 +157,7 @@ FAULTS: Mapping[str, Fault] = {  # Fault(THE NODE WITH THE FAULT, THE ALERTS, â€
     "errors since the boot, and a dongle is expected": Fault(
         lambda node: replace(node, last_success=0.0, published={}), OVERDUE
     ),
+    # The only pass was at the beginning, and succeeded after half a second, as in healthy().
     "no pass": Fault(lambda node: replace(node, last_reconcile=0.0, last_success=0.5), OVERDUE),
     "no file": Fault(lambda _: None, {"CapacityMetricsMissing": ADDRESS}, begin=END - 30),
     "no machine": Fault(gone=True, begin=END - 30),

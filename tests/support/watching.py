@@ -53,9 +53,9 @@ class Watching:
         self.signs = 0
         """How many signs of life the watcher has sent besides messages."""
         self._changed = threading.Condition()
-        seconds = json.dumps({"shortest_pause": 0.2, **limits})
+        limits_json = json.dumps({"shortest_pause": 0.2, **limits})
         self.process = subprocess.Popen(
-            [python, "-I", "-c", before + _START, ROOT / "agent", seconds],
+            [python, "-I", "-c", before + _START, ROOT / "agent", limits_json],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -70,8 +70,10 @@ def _node_name_error(name: str, kubeconfig: str | None) -> str:
 
 
 def _checks(config: Config, kubeconfig: str | None) -> Iterator[tuple[Problem, Callable[[], str]]]:
-    """Yields pairs for paths in the configuration: a Problem with the path's place and without a message, and a
-    function that returns what is wrong with the path."""
+    """Yields pairs for paths in the configuration: the path's place, and a function that returns what is wrong with it.
+
+    The place is a Problem without a message.
+    """
     sandbox = service_sandbox()
     for resource in config.resources:
         for path in resource.when_paths:  # the parser accepts only absolute paths without wildcards

@@ -63,8 +63,10 @@ class WhenKey:
     """A description for the documentation."""
     text: Text = _ANY_TEXT
     """The type of the text, or of each text in the table."""
-    name_problem: Callable[[str], str] | None = None
-    """Takes a name in the table. Returns what is wrong with it; "" if it is valid. None: the value is a text."""
+    is_text: bool = True
+    """Whether the value is a text, not a table."""
+    name_problem: Callable[[str], str] = lambda _: ""
+    """Takes a name in the table. Returns what is wrong with it; "" if it is valid."""
 
 
 def _unparsed(name: str) -> SettingType:
@@ -171,8 +173,10 @@ NAME_CHECKS = {"attributes": _attribute_problem, "properties": _property_problem
 """Key whose value is a table of names and texts -> the function that returns what is wrong with a name, or ""."""
 
 WHEN_KEYS: dict[str, WhenKey] = {
-    "dmi": WhenKey("text of files in /sys/class/dmi/id", name_problem=_dmi_problem),
-    "devicetree": WhenKey("text of properties in /proc/device-tree, such as model", name_problem=_devicetree_problem),
+    "dmi": WhenKey("text of files in /sys/class/dmi/id", is_text=False, name_problem=_dmi_problem),
+    "devicetree": WhenKey(
+        "text of properties in /proc/device-tree, such as model", is_text=False, name_problem=_devicetree_problem
+    ),
     "arch": WhenKey("the architecture as uname -m prints it", Text(rejects=(_ARCHITECTURE,))),
     "node_name": WhenKey("the Node's name", Text(rejects=(_NOT_A_NODE_NAME,))),
     "path": WhenKey("a file or folder that must exist", Text(rejects=(NOT_ABSOLUTE, NOT_EXACT_PATH))),

@@ -56,7 +56,7 @@ def parse(documents: Sequence[TomlTable], failures: Sequence[Problem]) -> Loaded
     )
     for document in documents:
         _merge(document, merged)
-    valid: dict[str, dict[str, TomlTable]] = {table: {} for table in merged.origins}
+    valid_origins: dict[str, dict[str, TomlTable]] = {table: {} for table in merged.origins}
     settings: dict[str, Any] = {}
     for table, declared_settings in SETTINGS_TABLES.items():
         for key, origin in merged.origins[table].items():
@@ -68,7 +68,7 @@ def parse(documents: Sequence[TomlTable], failures: Sequence[Problem]) -> Loaded
                 settings.pop(key, None)  # the default applies
                 merged.problems += origin.problems
             else:
-                valid[table][key] = origin
+                valid_origins[table][key] = origin
     resources = []
     warnings: list[Problem] = []
     for name, origin in merged.origins["resources"].items():
@@ -80,7 +80,7 @@ def parse(documents: Sequence[TomlTable], failures: Sequence[Problem]) -> Loaded
             resources.append(resource)
             resource_table = origin.below(name)
             warnings += [resource_table.problem(key, hint) for key, hint in hints(resource)]
-            valid["resources"][name] = origin
+            valid_origins["resources"][name] = origin
     if _may_be_meant_to_observe(documents, merged.problems):
         settings["observe"] = True  # fail safe: with observe = true, nothing is written to the Node
     config = Config(
@@ -88,14 +88,14 @@ def parse(documents: Sequence[TomlTable], failures: Sequence[Problem]) -> Loaded
         settings=Settings(**settings),
         broken=merged.broken,
         complete=merged.complete,
-        digest=_digest(valid),
+        digest=_digest(valid_origins),
     )
     return Loaded(
         config=config,
         problems=tuple(merged.problems),
         warnings=tuple(warnings),
         files=tuple(files),
-        origins=valid,
+        origins=valid_origins,
     )
 
 

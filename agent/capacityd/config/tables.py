@@ -61,10 +61,10 @@ def when_tests(resource: TomlTable) -> tuple[KeyMatcher, ...]:
         when_key = WHEN_KEYS.get(key)
         if when_key is None:
             when.report_unknown(key, [*WHEN_KEYS])
-        elif when_key.name_problem:  # the value is a table of names
-            tests += _tests_by_name(when, key, when_key.name_problem)
-        else:
+        elif when_key.is_text:
             tests += _parse_tests(when, key, when_key.text)
+        else:
+            tests += _tests_by_name(when, key, when_key.name_problem)
     return tuple(tests)
 
 

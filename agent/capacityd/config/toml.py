@@ -27,7 +27,7 @@ _POSITION = re.compile(r"\s*\(at (?:line (?P<line>[0-9]+), column (?P<column>[0-
 """The position at the end of the parser's message. The message before the position may quote the file."""
 _TEXT_OR_COMMENT = re.compile(
     r'''
-    """(?:\\.|[^\\])*?"{3,5}        # text in three double quotes
+    """(?:\\.|[^\\])*?"{3,5}        # text in three double quotes, which may itself end with one or two
     | \'\'\'.*?'{3,5}                # text in three single quotes
     | "(?:\\[^\n]|[^"\\\n])*"       # text in double quotes
     | '[^'\n]*'                      # text in single quotes

@@ -57,7 +57,7 @@ _LINE_MISTAKES = (
         after=r"(?:#.*)?(?:\n|$)",
         remedy="write a value after {} =",
     ),
-    # slots = 0070
+    # slots = 0070: the parser stops after the first 0
     _LineMistake(
         before=r"\b(quantity|slots|reserve|fallback|expect)\s*=\s*[0-9]*",
         after=r"[0-9_]+\s*(?:[,\]}#\n]|$)",

@@ -84,7 +84,8 @@ def explain_error(resource: Resource, error: HostError) -> Unknown:
 def _hints(host: Host, resource: Resource, candidates: Sequence[Candidate]) -> Iterator[str]:
     """Yields hints at probable mistakes in the configuration.
 
-    If a device counts: the `except` tables exclude nothing. If none counts: a pattern is similar to a device's value.
+    If a device counts, the mistake is an `except` table that excludes nothing. If no device counts, the mistake is a
+    pattern that is similar to a device's value.
     """
     if any(candidate.contribution for candidate in candidates):
         excludes_any = any(candidate.match.except_tests for candidate in candidates)

@@ -120,8 +120,8 @@ class MountTree:
     def at(self, path: str) -> Mount | None:
         """The mount that an absolute path leads to; None if the table has none. Links are not resolved."""
         # The latest mount comes first, because max() returns the first of several mounts with points of equal length.
-        lowest = [mount for mount in reversed(self._lowest) if is_inside(path, mount.point)]
-        topmost = [self._topmost(mount, path) for mount in lowest]
+        bases = [lowest for lowest in reversed(self._lowest) if is_inside(path, lowest.point)]
+        topmost = [self._topmost(base, path) for base in bases]
         return max(topmost, key=lambda mount: len(mount.point), default=None)
 
     def below(self, mount: Mount) -> Mount | None:
@@ -140,8 +140,8 @@ class MountTree:
 
     def is_visible(self, mount: Mount) -> bool:
         """Whether the mount point leads to this mount. Otherwise, another mount hides this one."""
-        lowest = [lower for lower in self._lowest if is_inside(mount.point, lower.point)]
-        return any(self._topmost(lower, mount.point) is mount for lower in lowest)
+        bases = [lowest for lowest in self._lowest if is_inside(mount.point, lowest.point)]
+        return any(self._topmost(base, mount.point) is mount for base in bases)
 
     def _topmost(self, mount: Mount, path: str) -> Mount:
         """The mount that the path leads to. mount: the lowest mount on the way."""

@@ -15,7 +15,7 @@ class Identity:
     is_certain: bool
     """Whether the credentials or the configuration name the Node. Otherwise, `node` is only the host name."""
     is_own_node: bool
-    """Whether the credentials are those of the Node's kubelet. The Node is then this machine's without a check."""
+    """Whether the credentials are those of the Node's kubelet. Then no check shows that the Node is this machine's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,8 @@ class User:
 
 @dataclass(slots=True)
 class CredentialsCache:
-    """What a pass learns about its credentials. The next pass gets the identity. The service watches the files."""
+    """What a pass learns about its credentials: the identity for the next pass, and the files that the service watches
+    for new credentials."""
 
     identity: Identity | None = None
     """The last identity; None if it is unknown, or if the API server no longer accepts it."""

@@ -21,7 +21,7 @@ class Denial:
 
     sent: str
     """What was denied, as text: a number, an annotation or a condition. Other content may be accepted."""
-    text: str
+    explanation: str
     """Why it was denied, as a text for people."""
     since: float
     """The uptime of the first denial, in seconds."""
@@ -37,16 +37,16 @@ class Denial:
         return uptime < self.retry_at
 
 
-def denial_after(last: Denial | None, sent: str, text: str, uptime: float) -> Denial:
+def denial_after(last: Denial | None, sent: str, explanation: str, uptime: float) -> Denial:
     """The record of a new denial.
 
-    last: the previous denial, if any. sent: what was denied, as text. text: why it was denied, for people.
+    last: the previous denial, if any. sent: what was denied, as text. explanation: why it was denied, for people.
     """
     since = uptime
     if last is not None and last.sent == sent:
         since = last.since
     retry_after = pause_seconds(RetryCause.OTHER, problem_age=uptime - since)
-    return Denial(sent, text, since, retry_at=uptime + retry_after)
+    return Denial(sent, explanation, since, retry_at=uptime + retry_after)
 
 
 def sent_text(change: Change) -> str:

@@ -200,8 +200,10 @@ class Memory:
         It also counts as denied if the hash of the configuration was stored differently.
         """
         is_hash_stored = node.configuration == expected.configuration
-        if is_hash_stored and condition_texts(node) == condition_texts(expected):
-            return self if patch.condition is None else self.without_denials_of([THE_CONDITION])
+        is_condition_stored = condition_texts(node) == condition_texts(expected)
+        if is_hash_stored and is_condition_stored:
+            was_patched = patch.condition is not None  # otherwise an earlier denial still holds
+            return self.without_denials_of([THE_CONDITION]) if was_patched else self
         if expected.condition is None:
             return self
         sent = condition_text(expected.condition)
@@ -214,12 +216,12 @@ class Memory:
             denied.pop(name, None)
         return replace(self, denied=denied)
 
-    def with_denied(self, name: str, sent: str, text: str, uptime: float) -> Memory:
+    def with_denied(self, name: str, sent: str, explanation: str, uptime: float) -> Memory:
         """The memory after a denial.
 
-        name: a key of `denied`. sent: what was denied, as text. text: why it was denied, for people.
+        name: a key of `denied`. sent: what was denied, as text. explanation: why it was denied, for people.
         """
-        denial = denial_after(self.denied.get(name), sent, text, uptime)
+        denial = denial_after(self.denied.get(name), sent, explanation, uptime)
         return replace(self, denied={**self.denied, name: denial})
 
 

@@ -160,17 +160,17 @@ def _trouble_of_denied_reduction(decision: Decision, memory: Memory) -> Trouble 
     lower_number = str(reading.value) if isinstance(reading, Quantity) else "none"
     if denial.sent != lower_number:
         return None
-    return Trouble(ConditionReason.DENIED, denial.text, key)
+    return Trouble(ConditionReason.DENIED, denial.explanation, key)
 
 
 def _why_denied(decision: Decision, memory: Memory, uptime: float) -> str:
     """Why a change, or its entry in the annotation, is denied; "" if both are allowed."""
     denial = memory.denied.get(str(decision.entry.key))
     if denial is not None:
-        return denial.text
+        return denial.explanation
     changes_annotation = decision.published != decision.entry.published
     if changes_annotation and memory.is_paused(THE_ANNOTATION, uptime):
-        return memory.denied[THE_ANNOTATION].text
+        return memory.denied[THE_ANNOTATION].explanation
     return ""
 
 
@@ -187,7 +187,7 @@ def _with_patch(
     node_after = node.after(patch)
     denied = memory.denied.get(THE_ANNOTATION)
     if denied is not None and not is_annotated(node.annotation, plan.published):
-        explained.append(Trouble(ConditionReason.DENIED, denied.text))
+        explained.append(Trouble(ConditionReason.DENIED, denied.explanation))
         # troubles_of() must not report the annotation again, key by key.
         node_after = replace(node_after, annotation=annotation_text(plan.published))
     if memory.overwritten_until(inputs.uptime) is not None:

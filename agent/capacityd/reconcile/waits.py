@@ -19,7 +19,7 @@ _EXPIRY_MARGIN = 1.0
 
 
 def waits_after(plan: Plan | None, memory: Memory, inputs: Inputs) -> tuple[Wait, ...]:
-    """All waits after a pass. Leaves out waits that have ended, because any next pass does what they waited for.
+    """All waits after a pass, except those that have ended: any next pass does what capacityd waited to do.
 
     plan: the plan of the pass; None if the pass made no plan. memory: the memory for the next pass.
     """

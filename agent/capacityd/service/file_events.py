@@ -129,7 +129,7 @@ class FileEvents:
         Returns the watch descriptor, and the name in this folder that leads to the path.
         """
         name = os.path.basename(path)
-        for folder in (*parents(path), "/"):  # parents("/") is empty
+        for folder in (*parents(path), "/"):  # "/" in case the path itself is "/", which has no parents
             descriptor = self._add_watch(folder, _FOLDER_MASK)
             if descriptor != _NO_WATCH:
                 return descriptor, name

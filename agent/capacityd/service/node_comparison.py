@@ -14,12 +14,12 @@ class NodeComparison:
         self._reported: str | None = None  # the watcher's last report; None: the Node is not watched
         self._left_by_pass: str | None = None  # the Node as the last pass left it; None: unknown
         self._reported_before_pass: str | None = None  # the watcher's last report when the current pass began
-        self._is_compared = True  # whether pop_change() has compared the watcher's last report
+        self._has_new_report = False  # whether pop_change() has not yet compared the watcher's last report
 
     def report(self, fingerprint: str | None) -> None:
         """Takes the fingerprint that the watcher reports; None: the Node is no longer watched."""
         self._reported = fingerprint
-        self._is_compared = fingerprint is None
+        self._has_new_report = fingerprint is not None
 
     def begin_pass(self) -> None:
         """Keeps the watcher's last report when a pass begins."""
@@ -42,7 +42,7 @@ class NodeComparison:
 
         any_report: whether a report of an unchanged Node counts, too.
         """
-        if self._is_compared:
+        if not self._has_new_report:
             return False
-        self._is_compared = True
+        self._has_new_report = False
         return any_report or self._reported != self._left_by_pass

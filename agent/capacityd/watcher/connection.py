@@ -109,7 +109,7 @@ class _Http(http.client.HTTPConnection):
     def connect(self) -> None:
         super().connect()
         if self._tls:
-            self.sock = self._tls.wrap_socket(self.sock)
+            self.sock = self._tls.wrap_socket(self.sock)  # the context checks the server's name (node/tls.py)
 
 
 def refusal(status: int, retry_after: float = 0.0) -> WatchFailure:

@@ -220,4 +220,4 @@ def _denied_condition(memory: Memory) -> Iterator[Trouble]:
     """The trouble of a denied condition, if there is one."""
     denial = memory.denied.get(THE_CONDITION)
     if denial:
-        yield Trouble(ConditionReason.DENIED, f"the condition {CONDITION} is denied: {denial.text}")
+        yield Trouble(ConditionReason.DENIED, f"the condition {CONDITION} is denied: {denial.explanation}")

@@ -94,8 +94,8 @@ def unreadable(path: str, e: OSError) -> HostError:
 
 
 def text_of(content: str) -> str:
-    """The text of a small file, without surrounding white space and NULs."""
-    return printable(content.strip(" \t\n\0"))
+    """The text of a small file, without surrounding white space, and without NULs at its end."""
+    return printable(content.lstrip(" \t\n").rstrip(" \t\n\0"))
 
 
 def stripped_lines(content: str) -> tuple[str, ...]:

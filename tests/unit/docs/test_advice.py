@@ -51,7 +51,7 @@ ADVICE = {  # the page, and texts that it must contain
     "a quota of btrfs": ("docs/hardware.md", "quota groups do not change the size"),
     "a container of a firmware RAID": (
         "docs/hardware.md",
-        'name = "md*" }` with `except = { attributes = { size = "0" } }`',
+        'name = "md*", devtype = "disk" }` with `except = { attributes = { size = "0" } }`',
     ),
     "a width that means unknown": ("docs/hardware.md", "`max_link_width` 255"),
     "a NUMA node without processors": ("docs/hardware.md", 'except = { attributes = { cpulist = "" } }'),
@@ -63,6 +63,8 @@ ADVICE = {  # the page, and texts that it must contain
         "are lists",
         "surplus",
     ),
+    "the date of a file in /sys": ("docs/files-and-programs.md", "so set no `max_age` there"),
+    "programs that exclude each other": ("docs/files-and-programs.md", "or programs that exclude each other"),
     "two interfaces of a Wi-Fi card": ("docs/hardware.md", "A Wi-Fi card or modem can have several interfaces"),
     "the reserve of ext4": ("docs/reference.md", "reserved for root"),
     "a certificate in kubelet.conf": ("docs/troubleshooting.md", "kubelet-client-current.pem"),

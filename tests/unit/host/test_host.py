@@ -54,10 +54,12 @@ def both_hosts(
 
 def test_text_is_stripped_and_limited_alike_live_and_recorded(tmp_path: Path) -> None:
     content = {"/d/a": " x y\n\0", "/d/empty": "", "/d/full": "x" * 65536, "/d/more": "x" * 65537, "/d/latin": "\udce9"}
+    content["/d/cell"] = "\0\0\0" + "1"  # the binary number 49, not the text 1
     for host, at in both_hosts(tmp_path, content):
         assert host.text(f"{at}/d/a") == "x y"
         assert host.text(f"{at}/d/empty") == ""
         assert host.text(f"{at}/d/latin") == r"\xe9"
+        assert host.text(f"{at}/d/cell") == r"\x00\x00\x001"
         assert [host.text(f"{at}/{path}") for path in ("d/none", "d/a/below", "d")] == [None, None, None]
         assert host.text(f"{at}/d/full") == "x" * 65536
         with pytest.raises(HostError, match="is longer than 65536 bytes"):

@@ -55,7 +55,7 @@ ADVICE = {  # the page, and texts that it must contain
     ),
     "a width that means unknown": ("docs/hardware.md", "`max_link_width` 255"),
     "a NUMA node without processors": ("docs/hardware.md", 'except = { attributes = { cpulist = "" } }'),
-    "a memory module": ("docs/hardware.md", "can count them with `dmidecode`"),
+    "a memory module": ("docs/hardware.md", "controllers in /sys/devices/system/edac/mc"),
     "a device that USBGuard blocks": ("docs/hardware.md", "has no `class` and no `driver`"),
     "a file that is no plain number": (
         "docs/files-and-programs.md",

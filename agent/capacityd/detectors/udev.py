@@ -111,7 +111,9 @@ DETECTOR = DeviceDetector(
     find=find,
     keys={
         "subsystem": DeviceKey(Text(rejects=(NOT_EXACT_NAME,)), _subsystem, "the device's bus or class, such as tty"),
-        "name": DeviceKey(Text(rejects=(PATH_INSTEAD_OF_NAME,)), read_name, "the kernel's name, such as ttyUSB0"),
+        "name": DeviceKey(
+            Text(rejects=(PATH_INSTEAD_OF_NAME,)), read_name, "the name, such as ttyUSB0; may change at a reboot"
+        ),
         "devtype": DeviceKey(
             Text(),
             lambda host, device: uevent_value(host, device.path, "DEVTYPE"),

@@ -88,8 +88,9 @@ def _hints(host: Host, resource: Resource, candidates: Sequence[Candidate]) -> I
     pattern that is similar to a device's value.
     """
     if any(candidate.contribution for candidate in candidates):
-        excludes_any = any(candidate.match.except_tests for candidate in candidates)
-        if resource.excepts and not excludes_any:
+        matches = [candidate.match for candidate in candidates]
+        may_exclude = any(match.except_tests or match.matches is None for match in matches)
+        if resource.excepts and not may_exclude:
             yield "except excludes none of the devices that match"
         return
     for candidate in candidates:

@@ -15,7 +15,7 @@ class Identity:
     is_certain: bool
     """Whether the credentials or the configuration name the Node. Otherwise, `node` is only the host name."""
     is_own_node: bool
-    """Whether the credentials are those of the Node's kubelet. If so, the Node counts as this machine's without a check."""
+    """Whether the credentials are those of the Node's kubelet, so that the Node counts as this machine's unchecked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ help:
 	@echo "make run      detect this machine's hardware and publish it to a sample Node (a JSON file)"
 	@echo "make demo     the service with a real local control plane, scheduler and kubelet"
 	@echo "make check    lint, types and fast unit tests, without root, in less than a minute"
-	@echo "make test     make check, and each real part once, as root: 2 minutes on 2 cores, 10 with empty caches"
+	@echo "make test     make check, and each real part once, as root: 2 minutes on 2 cores, 5 with empty caches"
 	@echo "make whole    all tests, as root: 20 minutes, 30 with empty caches"
 	@echo "make ci       make test, and most of the tests that make test leaves out"
 	@echo "make PART     one part of a lane: $(PARTS)"

@@ -41,7 +41,7 @@ SERVERS = tuple(name for name in PACKAGES if name != "kubectl")
 """The programs that run during most tests. kubectl takes a minute more to build, and few tests need it."""
 
 FLAGS = ("-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false")  # nobody debugs these programs
-_DURATION = "6 minutes on 2 cores, if Go's own caches are empty, which then take 4 GB"
+_DURATION = "5 minutes on 2 cores, if Go's own caches are empty, which then take 4 GB"
 
 # Go's own archive is usually unpacked to the first. Debian's non-default versions are in the second, not on the PATH.
 OTHER_PLACES = ("/usr/local/go/bin/go", "/usr/lib/go-*/bin/go")

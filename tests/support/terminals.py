@@ -38,10 +38,16 @@ HDD = '[resources."example.com/hdd-gib"]\ndisk = { type = "hdd" }\nmeasure = "si
 _PUBLISHED = {"example.com/dongle": 4, "example.com/nic-mbps": 10000}
 
 
-def kept(name: str, stored: int, published: int | None, reason: str = "as published") -> Change:
+def change(
+    action: Action, name: str, *, stored: int, desired: int, published: int | None = None, reason: str = "as published"
+) -> Change:
+    """What a plan does with a key. stored: the number in capacity and in allocatable."""
+    return Change(Key(name), action, Stored(str(stored), str(stored)), desired, published, reason)
+
+
+def kept(name: str, number: int, reason: str = "as published") -> Change:
     """A key that a plan keeps as it is."""
-    places = Stored(str(stored), str(stored))
-    return Change(Key(name), Action.KEEP, places, desired=published, published=published, reason=reason)
+    return change(Action.KEEP, name, stored=number, desired=number, published=number, reason=reason)
 
 
 RUNNING = ServiceStatus(pid=812, next_pass=NOW + 3300, overdue_at_uptime=1e12)  # never overdue
@@ -50,7 +56,7 @@ HEALTHY = PassStatus(
     reasons=(PassReason.DEVICES,),
     readings={name: Quantity(n) for name, n in _PUBLISHED.items()},
     node="n1",
-    changes=tuple(kept(name, number, number) for name, number in _PUBLISHED.items()),
+    changes=tuple(kept(name, number) for name, number in _PUBLISHED.items()),
     condition=Condition("True", "Published", "all configured resources are published"),
     read_at=NOW - 7000,
     written_at=NOW - 200_000,
@@ -102,11 +108,11 @@ _LAST_PASS = replace(
         Wait(UPTIME + 33, WaitReason.READ),
     ),
     changes=(
-        replace(kept("example.com/disk", stored=2, published=2, reason=_DENIED), action=Action.DENY, desired=3),
-        replace(kept("example.com/dongle", stored=4, published=4, reason="the reading differs"), action=Action.HOLD),
-        replace(kept("example.com/gpu", stored=9, published=None, reason=_REFUSED), action=Action.REFUSE, desired=2),
-        kept("example.com/nic-mbps", stored=0, published=0),
-        kept("example.com/seats", stored=12, published=12, reason=f"stays as it is; unknown: {_SEATS_REASON}"),
+        change(Action.DENY, "example.com/disk", stored=2, desired=3, published=2, reason=_DENIED),
+        change(Action.HOLD, "example.com/dongle", stored=4, desired=4, published=4, reason="the reading differs"),
+        change(Action.REFUSE, "example.com/gpu", stored=9, desired=2, reason=_REFUSED),
+        kept("example.com/nic-mbps", 0),
+        kept("example.com/seats", 12, reason=f"stays as it is; unknown: {_SEATS_REASON}"),
     ),
     troubles=(
         Trouble(ConditionReason.OVERWRITTEN, "another writer keeps changing what is published"),

@@ -22,7 +22,7 @@ from capacityd.model.plan import Action, Trouble
 from capacityd.model.reading import Quantity, Unknown
 from capacityd.model.reasons import Activity
 from capacityd.model.waits import Wait, WaitReason
-from tests.support.terminals import DEGRADED, HEALTHY, NOW, RUNNING, UPTIME, ServiceFiles, kept, shown
+from tests.support.terminals import DEGRADED, HEALTHY, NOW, RUNNING, UPTIME, ServiceFiles, change, kept, shown
 from tests.unit.docs.test_manual import fields_of
 
 NAME = "example.com/dongle"
@@ -42,8 +42,8 @@ def while_running(**changes: Any) -> ServiceFiles:
 
 
 UNCONFIGURED = Trouble(ConditionReason.CONFIGURATION_REJECTED, "kept, because nothing configures it", Key(NAME))
-KEPT = kept(NAME, stored=4, published=4)
-FOUR_TO_FIVE = replace(kept(NAME, stored=4, published=5, reason="the reading differs"), action=Action.SET)
+KEPT = kept(NAME, 4)
+FOUR_TO_FIVE = change(Action.SET, NAME, stored=4, desired=5, published=5, reason="the reading differs")
 
 
 @pytest.mark.parametrize(

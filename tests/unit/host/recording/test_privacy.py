@@ -163,7 +163,7 @@ def test_equal_identifiers_stay_equal_throughout_the_machine() -> None:
     assert any(f" ext4 {root} " in line for line in host.lines("/proc/self/mountinfo"))
 
 
-def test_the_names_of_a_file_systems_further_devices_are_replaced() -> None:
+def test_the_names_of_the_journal_and_the_automounted_device_are_replaced() -> None:
     """A link that contains a serial number may name the journal of XFS, or the device of an automount."""
     link = "/dev/disk/by-id/ata-ST4000NM0035_ZC1ABCDE-part1"
     lines = f"1 0 8:1 / / rw - xfs /dev/sda1 rw,logdev={link}\n2 1 0:9 / /efi rw - autofs systemd-1 rw,fd=3,direct\n"

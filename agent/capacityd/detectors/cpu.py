@@ -43,7 +43,9 @@ DETECTOR = DeviceDetector(
             Amount("number"), _reader_of("threads"), "logical processors, several for each core with Hyper-Threading"
         ),
         "sockets": DeviceKey(
-            Amount("number"), _reader_of("sockets"), "sockets with a processor; unknown on some ARM and RISC-V machines"
+            Amount("number"),
+            _reader_of("sockets"),
+            "sockets with a processor; some ARM, RISC-V and POWER machines do not report them",
         ),
         "max_frequency": DeviceKey(
             Amount("frequency"),

@@ -150,7 +150,7 @@ class Settings:
     resync: float = _setting(
         "service",
         duration(least="1s", most="1d"),
-        "how often a pass runs without an event; jittered by a fifth",
+        "the longest time without a pass; at random, a pass runs up to a fifth earlier",
         default="1h",
     )
     start_jitter: float = _setting(

@@ -157,7 +157,7 @@ class Schedule:
             return
         self._failure_cause = None
         if result.node_fingerprint is not None:  # the pass has read the Node, and refreshed a heartbeat that was due
-            random_share = self._uniform(0.8, 1.2)
+            random_share = self._uniform(0.8, 1.0)
             self._resync_at = now + random_share * self.resync_period
         if result.requeue_after is not None:
             self._follow_up_at = now + result.requeue_after

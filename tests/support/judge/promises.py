@@ -50,7 +50,7 @@ class Breach:
 
 
 def untouched(memory: Memory, before: Document, after: Document) -> Iterator[Breach]:
-    """Without `adopt`, capacityd does not change, remove or take over what others have written on the Node."""
+    """Without `adopt`, capacityd does not change, remove or take over what belongs to others on the Node."""
     if view.rest(before) != view.rest(after):
         yield _act(memory, "", "it has changed something else of the Node")
     if len(view.conditions(after)) > max(1, len(view.conditions(before))):
@@ -108,7 +108,7 @@ def unknown_keeps(memory: Memory, before: Document, after: Document) -> Iterator
 
 
 def holds(memory: Memory, before: Document, after: Document) -> Iterator[Breach]:
-    """capacityd lowers or removes a resource's number only after `lower_after` has passed."""
+    """The service lowers or removes a resource's number only after `lower_after` has passed."""
     old, new = view.stored(before), view.stored(after)
     for name in sorted(changed(old, new) & memory.published.keys()):
         if view.is_label(name) or name not in old or name not in memory.ours:
@@ -174,8 +174,8 @@ def true_only_while_right(memory: Memory, true_since: dict[Fault, float]) -> Ite
 
 
 def right_in_time(memory: Memory, wrong_since: dict[Fault | None, float]) -> Iterator[Breach]:
-    """Once the cause of a fault is gone, capacityd repairs the fault within a minute or a tenth of the fault's
-    duration, whichever is longer."""
+    """Once the cause of a fault is gone, capacityd repairs the fault within a tenth of the fault's duration, but a
+    minute at least. A reduction also waits for `lower_after`."""
     for fault, since in sorted(wrong_since.items(), key=str):
         entry = fault.entry if fault else ""
         hinders = [span for trouble, span in memory.troubles.items() if trouble in HINDERS]
@@ -190,7 +190,8 @@ def right_in_time(memory: Memory, wrong_since: dict[Fault | None, float]) -> Ite
 
 
 def secret(memory: Memory, text: str, secrets: frozenset[str]) -> Iterator[Breach]:
-    """What capacityd reads from a file, a program or a server, it shows only to people who could also read it there."""
+    """Except for numbers, capacityd shows what a file, a program or a server contains only to people who could also
+    read it there."""
     for hidden in sorted(secrets):
         if hidden in text:
             yield _act(memory, "", f"it shows {hidden} to all users")

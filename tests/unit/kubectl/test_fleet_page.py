@@ -20,7 +20,7 @@ from tests.support.pages import blocks
 DONGLE, NIC = "example.com/dongle", "example.com/nic-mbps"
 NOW = 1_768_464_000  # 2026-01-15 08:00:00 UTC, as on the page
 HOUR = 3600
-FEWER = {"reason": "BelowExpected", "message": f"below expected: {DONGLE} is 3 of 4"}
+FEWER = {"reason": "BelowExpected", "message": f"below expected: {DONGLE}: 3 of 4"}
 REFUSED = {"reason": "Refused", "message": "refused: example.com/gpu"}
 
 

@@ -29,7 +29,7 @@ STATUSES = {  # exit status -> its meaning
     1: "failed",
     2: "an error in the usage or the configuration",
     3: "the API server is unreachable or denies access",
-    4: "fleet: a Node needs attention; template: a resource is left out",
+    4: "fleet: something needs attention; template: a resource is left out",
 }
 
 

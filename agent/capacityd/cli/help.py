@@ -16,7 +16,7 @@ PROGRAM_EXAMPLES = (
 )
 EXAMPLES = {
     "devices": (
-        ("capacityd devices", "the devices of all detectors"),
+        ("capacityd devices", "disks, network interfaces, PCI and USB devices"),
         ("capacityd devices usb", "only USB devices"),
         ("capacityd devices --toml", "a starter configuration"),
     ),

@@ -100,8 +100,7 @@ class Memory:
     def with_readings(self, readings: Mapping[str, Reading], uptime: float) -> Memory:
         """The memory after the machine was read. Forgets a reduction that the readings no longer ask for.
 
-        Call this with the readings that the pass will publish: a reading that no longer asks for a reduction, even for
-        a moment, ends the delay of this reduction.
+        These must be the readings that the pass will publish: one that asks for no reduction ends the reduction's delay.
         """
         unknown = [name for name, reading in readings.items() if isinstance(reading, Unknown)]
         keys = {*self.published, *self.lower_since}
@@ -211,10 +210,8 @@ class Memory:
 
     def without_denials_of(self, names: Iterable[str]) -> Memory:
         """The memory without these denials."""
-        denied = dict(self.denied)
-        for name in names:
-            denied.pop(name, None)
-        return replace(self, denied=denied)
+        gone = set(names)
+        return replace(self, denied={name: denial for name, denial in self.denied.items() if name not in gone})
 
     def with_denied(self, name: str, sent: str, explanation: str, uptime: float) -> Memory:
         """The memory after a denial.

@@ -100,7 +100,7 @@ class Memory:
     def with_readings(self, readings: Mapping[str, Reading], uptime: float) -> Memory:
         """The memory after the machine was read. Forgets a reduction that the readings no longer ask for.
 
-        These must be the readings that the pass will publish: one that asks for no reduction ends the reduction's delay.
+        These must be the readings that the pass will publish: one that asks for no reduction ends its delay.
         """
         unknown = [name for name, reading in readings.items() if isinstance(reading, Unknown)]
         keys = {*self.published, *self.lower_since}

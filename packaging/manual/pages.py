@@ -1,15 +1,13 @@
 """Generates the reference and the manual pages from the command-line parser and the declared keys and detectors.
 
-keys.py generates the sections on the configuration.
+keys.py generates the sections on the configuration, programs.py those on the commands.
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import wrap
-from typing import Any, NamedTuple
 
 import records
 import troubles
@@ -17,40 +15,12 @@ import words
 from json_fields import FIELDS, FIELDS_OF_KUBECTL, Field
 from keys import detectors, resources, settings, values
 from markdown import code, escaped, for_man, page, terms
+from programs import AGENT, KUBECTL, commands, options, statuses
 
 from capacityd import __version__
-from capacityd.cli.help import COMMAND_STATUSES, EXAMPLES, SIGNS, STATUSES
-from capacityd.cli.parser import SHARED, command_parser
-from kubectl_capacityd import help as kubectl_help
-from kubectl_capacityd import parser as kubectl_parser
+from capacityd.cli.help import STATUSES
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-class _Program(NamedTuple):
-    """What the pages say about a program."""
-
-    name: str
-    parser: argparse.ArgumentParser
-    examples: Mapping[str, Sequence[tuple[str, str]]]
-    signs: Mapping[str, str]
-    statuses: Mapping[int, str]
-    command_statuses: Mapping[str, Mapping[int, str]]
-    """Command -> the exit statuses whose meaning is another one."""
-    shared: Mapping[str, Mapping[str, Any]]
-    """The options that several commands have: option -> parameters of argparse's add_argument()."""
-
-
-_AGENT = _Program("capacityd", command_parser(), EXAMPLES, SIGNS, STATUSES, COMMAND_STATUSES, SHARED)
-_KUBECTL = _Program(
-    kubectl_parser.PROGRAM,
-    kubectl_parser.command_parser(),
-    kubectl_help.EXAMPLES,
-    kubectl_help.SIGNS,
-    kubectl_help.STATUSES,
-    {},
-    kubectl_parser.SHARED,
-)
 _OUTPUT = (
     "Results go to standard output, everything else to standard error. In a table `-` stands for an empty cell, so "
     "that awk finds the columns. With `--json` most commands print one object; the page json.md of the documentation "
@@ -76,18 +46,18 @@ def reference() -> str:
         "## Detectors",
         *detectors(),
         "## Commands",
-        *_commands(_AGENT),
+        *commands(AGENT),
         "### Options",
-        *_options(_AGENT),
+        *options(AGENT),
         "## Exit status",
-        _statuses(STATUSES),
+        statuses(STATUSES),
         "## kubectl capacityd",
         words.KUBECTL,
-        *_commands(_KUBECTL),
+        *commands(KUBECTL),
         "### Options of kubectl capacityd",
-        *_options(_KUBECTL),
+        *options(KUBECTL),
         "### Exit status of kubectl capacityd",
-        _statuses(_KUBECTL.statuses),
+        statuses(KUBECTL.statuses),
         "## Condition reasons",
         *troubles.condition_reasons(),
         "## Waits",
@@ -117,7 +87,7 @@ def json_output() -> str:
         "`list[].name` is a field of each object in a list. Times are in seconds since 1970. New fields may be added "
         "at any time; ignore fields that you do not know.",
         *_json_tables(FIELDS, "## {}"),
-        *_json_tables(FIELDS_OF_KUBECTL, f"## {_KUBECTL.name} {{}}"),
+        *_json_tables(FIELDS_OF_KUBECTL, f"## {KUBECTL.name} {{}}"),
     )
 
 
@@ -132,11 +102,11 @@ def manual() -> str:
         "## DESCRIPTION",
         *map(escaped, words.ABOUT),
         "## COMMANDS",
-        *_commands(_AGENT),
+        *commands(AGENT),
         "## OPTIONS",
-        *_options(_AGENT),
+        *options(AGENT),
         "## EXIT STATUS",
-        _statuses(STATUSES),
+        statuses(STATUSES),
         "## OUTPUT",
         _OUTPUT,
         "## FILES",
@@ -159,11 +129,11 @@ def manual_of_kubectl() -> str:
         "## DESCRIPTION",
         words.KUBECTL,
         "## COMMANDS",
-        *_commands(_KUBECTL),
+        *commands(KUBECTL),
         "## OPTIONS",
-        *_options(_KUBECTL),
+        *options(KUBECTL),
         "## EXIT STATUS",
-        _statuses(_KUBECTL.statuses),
+        statuses(KUBECTL.statuses),
         "## OUTPUT",
         _OUTPUT,
         "## ENVIRONMENT",
@@ -206,28 +176,6 @@ def _narrow(example: str) -> str:
     return "\n".join(line for part in wrapped for line in part)
 
 
-def _commands(program: _Program) -> Iterator[str]:
-    parser = program.parser
-    shared_names = {action.dest for action in _shared_options(program)}
-    sub = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
-    for listed in sub._choices_actions:
-        name, about = listed.dest, listed.help or ""
-        usable = [action for action in sub.choices[name]._actions if action.dest != "help"]
-        own = [action for action in usable if action.dest not in shared_names]
-        shared = [action for action in usable if action.dest in shared_names]
-        yield f"### {name}"
-        yield f"`{' '.join([program.name, name, *map(_usage, (*own, *shared))])}`"
-        yield escaped(f"{about[0].upper()}{about[1:]}.")
-        if own:
-            yield terms((_written(action), action.help or "") for action in own)
-        if name in program.signs:
-            yield escaped(f"Signs: {program.signs[name]}.")
-        if name in program.command_statuses:
-            yield "Exit status:"
-            yield _statuses(program.command_statuses[name])
-        yield code("text", "\n".join(f"# {why}\n$ {line}" for line, why in program.examples[name]))
-
-
 def _json_tables(tables: Mapping[str, Sequence[Field]], heading: str) -> Iterator[str]:
     for command, fields in tables.items():
         yield heading.format(command)
@@ -237,28 +185,3 @@ def _json_tables(tables: Mapping[str, Sequence[Field]], heading: str) -> Iterato
 
 def _names(names: str) -> str:
     return ", ".join(f"`{name}`" for name in names.split(", "))
-
-
-def _options(program: _Program) -> Iterator[str]:
-    yield "After the command, as its line shows:"
-    yield terms((_written(action), action.help or "") for action in _shared_options(program))
-
-
-def _shared_options(program: _Program) -> list[argparse.Action]:
-    parser = argparse.ArgumentParser()
-    return [parser.add_argument(option, **parameters) for option, parameters in program.shared.items()]
-
-
-def _written(action: argparse.Action) -> str:
-    value = action.metavar if isinstance(action.metavar, str) else ""
-    return ", ".join(f"{option} {value}".rstrip() for option in action.option_strings) or value
-
-
-def _usage(action: argparse.Action) -> str:
-    if action.nargs == "*":
-        return f"[{_written(action)} ...]"
-    return _written(action) if action.required else f"[{_written(action)}]"
-
-
-def _statuses(statuses: Mapping[int, str]) -> str:
-    return terms((str(status), meaning) for status, meaning in statuses.items())

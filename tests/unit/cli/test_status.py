@@ -70,6 +70,7 @@ FOUR_TO_FIVE = change(Action.SET, NAME, stored=4, desired=5, published=5, reason
         ),
         (after_pass(observe=True, changes=(FOUR_TO_FIVE,)), 0, "4            would be 5: the reading differs\n"),
         (while_running(overdue_at_uptime=0.0), 4, "! the next reconcile pass is overdue; the service may be stuck\n"),
+        (while_running(pass_running=True), 0, ", a pass runs now\n"),
         (while_running(error="refused"), 4, "\n\n! refused\n  → next attempt in 55 min or after an event\n"),
         (
             while_running(error="refused", pass_running=True),

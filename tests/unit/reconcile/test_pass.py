@@ -585,6 +585,14 @@ def test_events_tell_each_published_change_and_each_change_of_what_the_condition
     ]
 
 
+def test_an_event_about_a_lower_label_announces_no_stopped_pod(service: Service) -> None:
+    service.labels = {A}
+    service.make_pass(1000.0, a=FOUR)
+    service.node.document["metadata"]["labels"][A] = "9"
+    service.make_pass(1010.0, a=FOUR)
+    assert service.node.events[-1].message == f"label {A}: 9 → 4 (restored: the Node had 9 instead of 4)"
+
+
 def test_a_long_event_is_cut(service: Service) -> None:
     for at, number in ((1000.0, 4), (1010.0, 3), (1020.0, 3)):
         service.make_pass(at, **{f"resource-{index}": Quantity(number) for index in range(60)})

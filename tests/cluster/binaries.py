@@ -41,7 +41,7 @@ SERVERS = tuple(name for name in PACKAGES if name != "kubectl")
 """The programs that run during most tests. kubectl takes a minute more to build, and few tests need it."""
 
 FLAGS = ("-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false -l")
-"""Without debug information and inlining, the compiler needs a third less CPU time, and the tests mostly wait."""
+"""Without debug information and inlining, the compiler needs a fifth less CPU time. The tests mostly wait."""
 _DURATION = "5 minutes on 2 cores, if Go's own caches are empty, which then take 4 GB"
 
 # Go's own archive is usually unpacked to the first. Debian's non-default versions are in the second, not on the PATH.

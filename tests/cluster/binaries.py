@@ -104,7 +104,7 @@ def programs() -> Programs:
 
 
 def cache_folder(source: Path = HERE, name: str = "cluster") -> Path:
-    """The folder of a build. Its name contains a hash of everything on which the build depends."""
+    """The folder of a build. Its name contains a hash of the modules and of our programs, not of the flags."""
     key = hashlib.sha256()
     for file in [source / "go.mod", source / "go.sum", *sorted(source.glob("*/*.go"))]:
         key.update(f"{file.relative_to(source)}\0{len(file.read_bytes())}\0".encode() + file.read_bytes())

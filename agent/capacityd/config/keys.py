@@ -144,9 +144,8 @@ def _attribute_problem(name: str) -> str:
         return 'must be a path below the device in /sys, without "/" at its ends and without ".."'
     file_name = parts[-1]
     is_unsafe = any(fnmatchcase(file_name, glob) for glob in UNSAFE_ATTRIBUTES)
-    if is_unsafe:
-        return "cannot be matched: reading it may take seconds, disturb the device or return binary data"
-    return ""
+    why_unsafe = "cannot be matched: reading it may take seconds, disturb the device or return binary data"
+    return why_unsafe if is_unsafe else ""
 
 
 def _property_problem(name: str) -> str:

@@ -103,7 +103,7 @@ _LINE_MISTAKES = (
 
 _VALUE_BEFORE = re.compile(
     rf"""
-    (?: (?P<key>{KEY}) \s* = | [\[,] ) \s*              # a key and =, or the beginning of a value in a list
+    (?: (?P<key>{KEY}) \s* = | [\[,] ) \s*             # a key and =, or the beginning of a value in a list
     (?P<value> [^\[\]{{}},\#"'=\n]* ) \Z               # what the parser has accepted of a value without quotes
     """,
     re.VERBOSE,

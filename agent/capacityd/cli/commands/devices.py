@@ -19,9 +19,8 @@ from capacityd.worker.selection import host_of
 def devices(options: Options) -> int:
     """Lists the devices of the given detector, or of all that are shown by default.
 
-    Raises UsageError for a detector without devices.
-
-    If some devices could not be listed, prints why to standard error and returns exit status 4.
+    If some devices could not be listed, prints why to standard error and returns exit status 4. Raises UsageError for a
+    detector without devices.
     """
     detectors = _detectors(options.detector)
     host = host_of(options.selection)
